@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 use pythia_io::{MemoryStorage, Storage};
 use pythia_rdf::{TermId, TermKind};
-use pythia_store::segment::SegmentOptions;
+use pythia_store::segment::{SegmentOptions, TermsPlace};
 use pythia_store::{
     BaseWriter, End, Expansion, GraphFilter, OpenOptions, Order, SegmentWriter, Store,
 };
@@ -121,7 +121,12 @@ fn measure(name: &str, quads: Vec<Quad>, graphs: u64) -> Result<(), Box<dyn Erro
         };
         for (what, components) in [("gspo", [3, 0, 1, 2]), ("gpso", [3, 1, 0, 2])] {
             let folder = format!("{what}-{page_bytes}");
-            let segment = SegmentWriter::new(storage.clone(), folder.clone(), options);
+            let segment = SegmentWriter::new(
+                storage.clone(),
+                folder.clone(),
+                TermsPlace::Existing,
+                options,
+            );
             let mut out = segment.order(Order::Pso)?;
             for row in permuted(&quads, components) {
                 out.push(row)?;
@@ -133,7 +138,12 @@ fn measure(name: &str, quads: Vec<Quad>, graphs: u64) -> Result<(), Box<dyn Erro
                 size * quads.len() as f64 / page_bytes as f64 / graphs as f64 + 1.0
             );
         }
-        let segment = SegmentWriter::new(storage.clone(), format!("gs-{page_bytes}"), options);
+        let segment = SegmentWriter::new(
+            storage.clone(),
+            format!("gs-{page_bytes}"),
+            TermsPlace::Existing,
+            options,
+        );
         let mut out = segment.order(Order::Pso)?;
         let mut pairs = permuted(&quads, [3, 0, 1, 2]);
         pairs.dedup_by_key(|row| [row[0], row[1]]);

@@ -1,17 +1,20 @@
-//! Compaction: writes the base and all runs as a new base, whose ids again sort like their terms.
+//! Compaction: writes the base and all runs as a new base ([`Extent`]).
+//!
+//! A compaction of the *orders* keeps the dictionary and all ids, so the rows of base and runs are merged as they are.
+//! The terms of the runs stay in runs. A *whole* compaction writes the dictionary, too:
 //!
 //! ```text
 //! base, runs ─ find used terms ─ merge dictionaries ─ new ids ───┐
 //! base orders ─ drop removed rows ─ new ids (in order) ──────────┼─ merge ─ SPO, OPS, PSO, POS
-//! runs' orders ─ added rows ─ new ids ─ sort ────────────────────┘
+//! other rows ─ new ids ─ sort ───────────────────────────────────┘
 //! ```
 //!
-//! New ids of base terms are in the same order as the old ones ([`mapping`]), so the rows of the base stay sorted and
-//! stream from one file to the other. Only added rows are sorted, externally if necessary. All reads and writes are
-//! sequential.
+//! New ids of the dictionary's terms are in the same order as the old ones ([`mapping`]), so the base's rows of these
+//! terms stay sorted and stream from one file to the other. Only added rows, and rows with a term of a run, are sorted,
+//! externally if necessary. All reads and writes are sequential.
 //!
 //! Invariants:
-//! - The new segment is byte for byte what a load of the same quads would have written.
+//! - After a whole compaction the files are byte for byte what a load of the same quads would have written.
 //! - Nothing names it before the caller switches the manifest: until then, and after any failure, the store is
 //!   unchanged.
 //! - Parts that an interrupted compaction has finished are not written again ([`unfinished`]).
@@ -30,10 +33,10 @@ use crate::delta::kind_index;
 use crate::dictionary::{DictionaryDirectory, DictionaryWriter};
 use crate::load::joined;
 use crate::load::runs::RunSpace;
-use crate::manifest::{Manifest, SegmentEntry, SegmentId};
+use crate::manifest::{Manifest, SegmentId};
 use crate::pace::Pace;
 use crate::pattern::Order;
-use crate::segment::{OrderDirectory, Segment, SegmentWriter};
+use crate::segment::{OrderDirectory, SealedSegment, Segment, SegmentWriter, TermsPlace};
 
 pub mod mapping;
 mod rows;
@@ -73,38 +76,52 @@ impl Default for CompactionOptions {
     }
 }
 
+/// What a compaction rewrites.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Extent {
+    /// The orders: ids stay the same, and the terms of runs stay where they are.
+    Orders,
+    /// The dictionary, too: ids are again in the order of their terms.
+    Whole,
+}
+
 /// A new base that is durable but not yet named by a manifest.
 #[derive(Debug)]
 pub struct NewBase {
     /// Its folder's number.
     pub id: SegmentId,
-    /// Its quads and files.
-    pub segment: SegmentEntry,
-    /// Maps the ids of the old base and its runs to ids of the new one.
-    pub mapping: IdMapping,
+    /// Its quads and files; with a dictionary after a whole compaction.
+    pub sealed: SealedSegment,
+    /// Maps the ids of the old base and its runs to ids of the new one; `None` if they stay the same.
+    pub mapping: Option<IdMapping>,
 }
 
 /// Compacts the base and the runs of a manifest into a new base, in the folder after the old base's. Continues with
 /// the parts that an interrupted compaction of the same state has finished there.
 ///
-/// Takes memory for the mapping in addition to that of the options: half a byte for each term of the base, and 8 to
-/// 32 bytes for each new one. The time does not depend on where new terms sort.
+/// A whole compaction takes memory for the mapping in addition to that of the options: half a byte for each term of
+/// the base, and 8 to 32 bytes for each new one. The time does not depend on where new terms sort.
 ///
 /// # Errors
 /// [`StoreError::Cancelled`] if `pace` was cancelled. After that, and after a device failure, finished parts stay for
 /// the next attempt; after other errors, and on a full disk, the folder is removed.
 pub fn compact(
-    from: &Manifest,
+    (from, extent): (&Manifest, Extent),
     base: &Arc<Segment>,
     runs: &[Arc<DeviceRun>],
     storage: Arc<dyn Storage>,
     options: &CompactionOptions,
     pace: &Pace,
 ) -> Result<NewBase, StoreError> {
-    let unfinished = Unfinished::begin(Arc::clone(&storage), from)?;
+    let unfinished = Unfinished::begin(Arc::clone(&storage), from, extent)?;
     let id = from.next_segment();
-    let writer = SegmentWriter::kept(pace.limit(storage), id.folder(), base.options());
+    let terms = match extent {
+        Extent::Orders => TermsPlace::Existing,
+        Extent::Whole => TermsPlace::Beside(from.next_dictionary()),
+    };
+    let writer = SegmentWriter::kept(pace.limit(storage), id.folder(), terms, base.options());
     let compaction = Compaction {
+        uses_all_terms: from.base_uses_all_terms(),
         base,
         runs,
         writer,
@@ -112,7 +129,7 @@ pub fn compact(
         options,
         pace,
     };
-    let written = compaction.write(id);
+    let written = compaction.write(id, extent);
     if written
         .as_ref()
         .is_err_and(|error| !is_worth_keeping(error))
@@ -126,6 +143,8 @@ pub fn compact(
 /// A compaction in progress.
 struct Compaction<'r> {
     base: &'r Arc<Segment>,
+    /// Whether the base's quads use exactly the terms of its dictionary.
+    uses_all_terms: bool,
     runs: &'r [Arc<DeviceRun>],
     writer: SegmentWriter,
     unfinished: &'r Unfinished,
@@ -172,14 +191,19 @@ impl NewTerms {
 }
 
 impl Compaction<'_> {
-    fn write(self, id: SegmentId) -> Result<NewBase, StoreError> {
-        let used = UsedTerms::find(self.base, self.runs, self.pace)?;
-        let (dictionary, mapping) = self.dictionary(&used)?;
-        drop(used);
-        let orders = self.orders(&mapping)?;
+    fn write(self, id: SegmentId, extent: Extent) -> Result<NewBase, StoreError> {
+        let (dictionary, mapping) = match extent {
+            Extent::Orders => (None, None),
+            Extent::Whole => {
+                let used = UsedTerms::find(self.base, self.uses_all_terms, self.runs, self.pace)?;
+                let (dictionary, mapping) = self.dictionary(&used)?;
+                (Some(dictionary), Some(mapping))
+            }
+        };
+        let orders = self.orders(mapping.as_ref())?;
         Ok(NewBase {
             id,
-            segment: self.writer.seal(dictionary, orders)?,
+            sealed: self.writer.seal(dictionary, orders)?,
             mapping,
         })
     }
@@ -227,14 +251,13 @@ impl Compaction<'_> {
     }
 
     /// Writes the orders, some at a time.
-    fn orders(&self, mapping: &IdMapping) -> Result<Vec<OrderDirectory>, StoreError> {
+    fn orders(&self, mapping: Option<&IdMapping>) -> Result<Vec<OrderDirectory>, StoreError> {
         let threads = self.options.threads.clamp(1, Order::ALL.len());
-        let added = self.runs.iter().map(|run| run.entry().added.quads).sum();
         let compactor = OrderCompactor {
             base: self.base,
+            uses_all_terms: self.uses_all_terms,
             runs: self.runs,
             mapping,
-            added,
             memory_bytes: self.options.memory_bytes / threads,
             space: RunSpace::new(&self.options.tmp, 0, None),
             pace: self.pace,

@@ -63,8 +63,14 @@ pub fn of_store(storage: &DirectStorage, manifest: &Manifest) -> DeviceProfile {
     {
         return kept;
     }
-    let largest = manifest.files.iter().max_by_key(|file| file.bytes);
-    let name = largest.map(|file| format!("{}/{}", manifest.segment.folder(), file.name));
+    let orders = manifest
+        .files
+        .iter()
+        .map(|file| (manifest.segment.folder(), file));
+    let terms = manifest.dictionary.iter();
+    let terms = terms.flat_map(|entry| entry.files.iter().map(|file| (entry.id.folder(), file)));
+    let largest = orders.chain(terms).max_by_key(|(_, file)| file.bytes);
+    let name = largest.map(|(folder, file)| format!("{folder}/{}", file.name));
     let measured = name.and_then(|name| storage.measure_briefly(&name).ok().flatten());
     match measured {
         Some(profile) => {

@@ -15,17 +15,19 @@ use serde::{Deserialize, Serialize};
 use crate::StoreError;
 
 mod auxiliary;
+mod dictionary;
 mod log;
 mod run;
 mod segment;
 
 pub use auxiliary::{AuxiliaryEntry, AuxiliaryId, AuxiliaryKind};
+pub use dictionary::{DictionaryEntry, DictionaryId};
 pub use log::{LogEntry, LogFolder};
 pub(crate) use run::{ADDED, REMOVED};
 pub use run::{RunEntry, RunId, TermSpan};
 pub use segment::{ManifestFile, SegmentEntry, SegmentId};
 
-/// The format of segments that this program writes, and of stores without auxiliary files.
+/// The format of stores whose segment has its dictionary among its files, and that have no auxiliary files.
 pub const FORMAT_VERSION: u32 = 2;
 /// The format of stores with auxiliary files, which older programs would not find.
 pub const FORMAT_AUXILIARY: u32 = 3;
@@ -34,8 +36,10 @@ pub const FORMAT_LOG: u32 = 4;
 /// The format of stores with an archive or with log folders outside the store. Earlier programs would create missing
 /// log folders and do not know of the archive.
 pub const FORMAT_FOLDERS: u32 = 5;
+/// The format of stores whose dictionary has a folder of its own, so that a compaction can keep it.
+pub const FORMAT_DICTIONARY: u32 = 6;
 /// The formats that this program reads. Format 1 had no characteristic sets.
-pub const FORMATS_READ: std::ops::RangeInclusive<u32> = 1..=FORMAT_FOLDERS;
+pub const FORMATS_READ: std::ops::RangeInclusive<u32> = 1..=FORMAT_DICTIONARY;
 /// The manifest's name in the store.
 pub const MANIFEST_NAME: &str = "MANIFEST";
 /// A file that exists while a segment is being written. Without a manifest beside it, it shows that the files are
@@ -99,6 +103,9 @@ pub struct Manifest {
     pub quads: u64,
     /// Its files.
     pub files: Vec<ManifestFile>,
+    /// The dictionary; makes the format [`FORMAT_DICTIONARY`]. `None`: it is among the files of the segment.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub dictionary: Option<DictionaryEntry>,
     /// Auxiliary files of the segment; make the format [`FORMAT_AUXILIARY`].
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub auxiliary: Vec<AuxiliaryEntry>,
@@ -116,17 +123,40 @@ impl Manifest {
         SegmentId(self.segment.0 + 1)
     }
 
+    /// Returns the number of the dictionary that a full compaction of this state makes.
+    pub(crate) fn next_dictionary(&self) -> DictionaryId {
+        DictionaryId(self.segment.0 + 1)
+    }
+
+    /// Returns whether the base's quads use exactly the terms of its dictionary: no compaction has kept the dictionary
+    /// since it was written.
+    pub(crate) fn base_uses_all_terms(&self) -> bool {
+        let dictionary = self.dictionary.as_ref();
+        dictionary.is_none_or(|dictionary| dictionary.id.0 == self.segment.0)
+    }
+
+    /// Returns the bytes of the base: of its dictionary and its orders.
+    pub fn base_bytes(&self) -> u64 {
+        let orders: u64 = self.files.iter().map(|file| file.bytes).sum();
+        orders + self.dictionary.as_ref().map_or(0, DictionaryEntry::bytes)
+    }
+
     /// Returns the folders of all entries.
     pub(crate) fn folders(&self) -> impl Iterator<Item = String> {
         let runs = self.runs.iter().map(|run| run.id.folder());
         let auxiliary = self.auxiliary.iter().map(|entry| entry.id.folder());
+        let dictionary = self.dictionary.iter().map(|entry| entry.id.folder());
         std::iter::once(self.segment.folder())
+            .chain(dictionary)
             .chain(runs)
             .chain(auxiliary)
     }
 
     /// Returns the format that tells older programs whether they can read the store.
     pub fn format_needed(&self) -> u32 {
+        if self.dictionary.is_some() {
+            return FORMAT_DICTIONARY;
+        }
         match (&self.log, self.auxiliary.is_empty()) {
             (Some(log), _) if log.has_folders() => FORMAT_FOLDERS,
             (Some(_), _) => FORMAT_LOG,
@@ -185,9 +215,11 @@ impl Manifest {
         if let Some(compacted) = compacted {
             named.extend(compacted.folders());
             named.push(compacted.next_segment().folder());
+            named.push(compacted.next_dictionary().folder());
         }
         for name in storage.list("")? {
             let is_of_state = SegmentId::from_folder(&name).is_some()
+                || DictionaryId::from_folder(&name).is_some()
                 || AuxiliaryId::from_folder(&name).is_some()
                 || RunId::from_folder(&name).is_some();
             let is_mark = name == LOADING_NAME && current.is_some();
@@ -261,6 +293,7 @@ mod tests {
                 name: "spo.pages".to_owned(),
                 bytes: 4096,
             }],
+            dictionary: None,
             auxiliary: vec![AuxiliaryEntry {
                 id: AuxiliaryId(3),
                 kind: AuxiliaryKind::Reachability { predicate: 12 },
@@ -306,7 +339,7 @@ mod tests {
         let Err(StoreError::Format { found, supported }) = error else {
             panic!("{error:?}");
         };
-        assert_eq!((found, supported), (newer, FORMAT_FOLDERS));
+        assert_eq!((found, supported), (newer, FORMAT_DICTIONARY));
     }
 
     /// As written by a program that knew no identities.

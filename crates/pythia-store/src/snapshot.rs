@@ -72,6 +72,15 @@ impl Snapshot {
         }
     }
 
+    /// Returns a snapshot of the same quads on another base, which has the quads of some of the changes.
+    pub(crate) fn with_base(&self, base: Arc<Segment>, delta: Delta) -> Self {
+        Self {
+            base,
+            delta: Some(Arc::new(delta)),
+            ..self.clone()
+        }
+    }
+
     /// Returns a snapshot of the same quads with these auxiliary files.
     pub(crate) fn with_auxiliaries(&self, auxiliaries: Arc<Auxiliaries>) -> Self {
         Self {
@@ -460,7 +469,7 @@ impl Snapshot {
             return segment_scan::probe(&self.base, predicate, pairs, graph);
         };
         let is_old = |&(subject, object): &(TermId, TermId)| {
-            delta.is_of_base(subject) && delta.is_of_base(object)
+            delta.may_be_in_base(subject) && delta.may_be_in_base(object)
         };
         if pairs.iter().all(is_old) {
             return segment_scan::probe(&self.base, predicate, pairs, graph);

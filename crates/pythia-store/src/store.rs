@@ -21,7 +21,8 @@ use crate::segment::Segment;
 use crate::snapshot::Snapshot;
 use crate::state::StoreState;
 use crate::write::{
-    Allowance, Compacted, Maintainer, Replay, Scrubbed, Transaction, WriteOptions, Writer,
+    Allowance, Compacted, CompactedState, Maintainer, Replay, Scrubbed, Transaction, WriteOptions,
+    Writer,
 };
 
 mod load;
@@ -173,6 +174,7 @@ impl Store {
         };
         let folders = WritableFolders::accept(&storage, &known, write, is_new)?;
         let interrupted = interrupted(&*storage, &manifest)?;
+        let interrupted = interrupted.map(|(manifest, extent)| CompactedState { manifest, extent });
         let format = manifest.format;
         let entry = folders.entry.clone();
         manifest.log = Some(entry.clone());
@@ -189,7 +191,7 @@ impl Store {
         }
         locks.extend(folders.locks);
         store.replay(&entry, commits.into_iter().flatten())?;
-        store.remove_leftovers(interrupted.as_ref())?;
+        store.remove_leftovers(interrupted.as_ref().map(|from| &from.manifest))?;
         let options = write.maintenance.clone();
         let in_background = options.in_background;
         let pool = Arc::clone(&store.pool);

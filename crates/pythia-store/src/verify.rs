@@ -24,6 +24,7 @@ use pythia_rdf::{TermId, TermKind};
 
 use crate::StoreError;
 use crate::auxiliary::Auxiliaries;
+use crate::delta::device::merge::term_runs;
 use crate::dictionary::Dictionary;
 use crate::manifest::{MANIFEST_NAME, Manifest, RunEntry};
 use crate::optimize;
@@ -173,7 +174,7 @@ pub fn verify(
     match Segment::open_base(&pool, &manifest) {
         Ok(segment) => {
             let segment = Arc::new(segment);
-            check.segment(&segment, &IdRanges::new(&segment.dictionary));
+            check.segment(&segment, &IdRanges::of_base(&segment.dictionary, &manifest));
             check.report.quads = segment.statistics().quads;
             check.auxiliaries(&pool, &manifest, Arc::clone(&segment));
             check.runs(&pool, &manifest, &segment);
@@ -389,6 +390,15 @@ impl IdRanges {
             terms[kind as usize] = Some(vec![base]);
         }
         Self { terms }
+    }
+
+    /// Returns the ids that quads of the base can have: compactions that keep ids leave the terms in the first runs.
+    fn of_base(dictionary: &Dictionary, manifest: &Manifest) -> Self {
+        let mut ids = Self::new(dictionary);
+        for run in &manifest.runs[..term_runs(&manifest.runs)] {
+            ids.extend(run);
+        }
+        ids
     }
 
     /// Adds the new terms of a run.

@@ -61,6 +61,12 @@ impl IdMapping {
         (rank != UNUSED).then_some(TermId(kind_bits | rank))
     }
 
+    /// Returns whether an id is of a term added after the dictionary was written.
+    #[inline]
+    pub(super) fn is_later(&self, old: TermId) -> bool {
+        kind_place(old).is_some_and(|place| old.payload() >= self.kinds[place].base)
+    }
+
     /// Returns the new ids of old ones, in their order.
     pub fn new_ids(&self, old: &[TermId]) -> Vec<Option<TermId>> {
         old.iter().map(|&id| self.new_id(id)).collect()

@@ -1,4 +1,4 @@
-//! The rows of one order: the base's rows in their order, merged with the sorted added rows.
+//! The rows of one order of a new base: those that stay in order, merged with the others after sorting these.
 
 use std::sync::{Arc, Mutex};
 
@@ -77,13 +77,14 @@ impl CurrentRows {
     }
 }
 
-/// Writer of orders with new ids.
+/// Writer of the orders of a new base.
 pub(super) struct OrderCompactor<'r> {
     pub(super) base: &'r Arc<Segment>,
+    /// Whether the base's quads use only terms of its dictionary.
+    pub(super) uses_all_terms: bool,
     pub(super) runs: &'r [Arc<DeviceRun>],
-    pub(super) mapping: &'r IdMapping,
-    /// Upper bound of the number of added rows.
-    pub(super) added: u64,
+    /// `None`: ids stay the same.
+    pub(super) mapping: Option<&'r IdMapping>,
     pub(super) memory_bytes: usize,
     pub(super) space: Arc<RunSpace>,
     pub(super) pace: &'r Pace,
@@ -93,39 +94,72 @@ impl OrderCompactor<'_> {
     pub(super) fn write(
         &self,
         order: Order,
+        out: OrderWriter,
+    ) -> Result<OrderDirectory, StoreError> {
+        match self.mapping {
+            None => self.write_same(order, out),
+            Some(mapping) => self.write_mapped(order, mapping, out),
+        }
+    }
+
+    /// Writes the rows as they are.
+    fn write_same(&self, order: Order, mut out: OrderWriter) -> Result<OrderDirectory, StoreError> {
+        let mut current = CurrentRows::new(self.base, self.runs, order)?;
+        let mut seen = 0_u64;
+        while let Some((row, _)) = current.next_row()? {
+            seen += 1;
+            if seen.is_multiple_of(UNCHECKED) {
+                self.pace.check()?;
+            }
+            out.push(row)?;
+        }
+        out.finish()
+    }
+
+    /// Writes the rows with new ids: merges those that stay in order with the others, sorted.
+    fn write_mapped(
+        &self,
+        order: Order,
+        mapping: &IdMapping,
         mut out: OrderWriter,
     ) -> Result<OrderDirectory, StoreError> {
-        let mut added = self.added_rows(order)?;
+        let mut sorted = self.sorted_rows(order, mapping)?;
         let mut current = CurrentRows::new(self.base, self.runs, order)?;
-        let mut next_added = added.next()?;
+        let mut next_sorted = sorted.next()?;
         let mut seen = 0_u64;
         while let Some((row, was_added)) = current.next_row()? {
             seen += 1;
             if seen.is_multiple_of(UNCHECKED) {
                 self.pace.check()?;
             }
-            if was_added {
+            if was_added || self.has_later_term(mapping, row) {
                 continue;
             }
-            let row = self.mapped(row)?;
-            while let Some(new) = next_added.filter(|new| *new < row) {
+            let row = self.mapped(mapping, row)?;
+            while let Some(new) = next_sorted.filter(|new| *new < row) {
                 out.push(new)?;
-                next_added = added.next()?;
+                next_sorted = sorted.next()?;
             }
             out.push(row)?;
         }
-        while let Some(new) = next_added {
+        while let Some(new) = next_sorted {
             out.push(new)?;
-            next_added = added.next()?;
+            next_sorted = sorted.next()?;
         }
         out.finish()
     }
 
+    /// Returns whether a row of the base has a term of a run, whose new id may sort anywhere.
     #[inline]
-    fn mapped(&self, row: [u64; 4]) -> Result<[u64; 4], StoreError> {
+    fn has_later_term(&self, mapping: &IdMapping, row: [u64; 4]) -> bool {
+        !self.uses_all_terms && row.iter().any(|&id| mapping.is_later(TermId(id)))
+    }
+
+    #[inline]
+    fn mapped(&self, mapping: &IdMapping, row: [u64; 4]) -> Result<[u64; 4], StoreError> {
         let mut new = [0; 4];
         for (new, id) in new.iter_mut().zip(row) {
-            let mapped = self.mapping.new_id(TermId(id)).ok_or_else(|| {
+            let mapped = mapping.new_id(TermId(id)).ok_or_else(|| {
                 let message = format!("{:?} is no term of base or runs", TermId(id));
                 StoreError::corrupt(self.base.folder(), None, message)
             })?;
@@ -134,51 +168,93 @@ impl OrderCompactor<'_> {
         Ok(new)
     }
 
-    /// Returns the added rows with new ids, sorted.
-    fn added_rows(&self, order: Order) -> Result<AddedRows, StoreError> {
-        // Half for a chunk, half for sorting it or for reading during the merge.
-        let fitting = self.memory_bytes / 2 / size_of::<[u64; 4]>();
-        let fits = self.added <= fitting as u64;
-        let plan = SortPlan {
-            chunk_rows: match fits {
-                true => (self.added as usize).max(1),
-                false => fitting.max(CHUNK_ROWS_MIN),
-            },
-            file: (!fits).then(|| self.space.file("rows that were added")),
-            spare: Mutex::new(Vec::new()),
-        };
+    /// Returns the rows whose new ids may sort anywhere, with these ids, sorted.
+    fn sorted_rows(&self, order: Order, mapping: &IdMapping) -> Result<SortedRows, StoreError> {
+        let added = self.runs.iter().map(|run| run.entry().added.quads);
+        let rows_max = added.sum::<u64>()
+            + match self.uses_all_terms {
+                true => 0,
+                false => self.base.statistics().quads,
+            };
+        let plan = self.sort_plan(rows_max);
         let mut sorter = RowSorter::<[u64; 4]>::new(&plan, 0..0);
         let mut scratch = Vec::new();
-        let mut rows = RunRows::new(self.runs, order)?;
         let mut block = Vec::with_capacity(BLOCK_ROWS);
-        while let Some((row, added)) = rows.next_row()? {
-            if added {
-                block.push(self.mapped(row)?);
+        let mut seen = 0_u64;
+        self.each_unordered(order, mapping, |row| {
+            block.push(self.mapped(mapping, row)?);
+            seen += 1;
+            if seen.is_multiple_of(UNCHECKED) {
+                self.pace.check()?;
             }
             if block.len() == BLOCK_ROWS {
-                self.pace.check()?;
                 sorter.extend(block.drain(..), &mut scratch)?;
             }
-        }
+            Ok(())
+        })?;
         sorter.extend(block.drain(..), &mut scratch)?;
         let runs = sorter.finish(&mut scratch)?;
         plan.shrink();
-        Ok(AddedRows {
+        Ok(SortedRows {
             rows: MergedRows::new(runs, READ_BYTES)?,
             block,
             next: 0,
         })
     }
+
+    fn sort_plan(&self, rows_max: u64) -> SortPlan<[u64; 4]> {
+        // Half for a chunk, half for sorting it or for reading during the merge.
+        let fitting = self.memory_bytes / 2 / size_of::<[u64; 4]>();
+        let fits = rows_max <= fitting as u64;
+        SortPlan {
+            chunk_rows: match fits {
+                true => (rows_max as usize).max(1),
+                false => fitting.max(CHUNK_ROWS_MIN),
+            },
+            file: (!fits).then(|| self.space.file("rows that were added")),
+            spare: Mutex::new(Vec::new()),
+        }
+    }
+
+    /// Calls `f` with each row whose new ids may sort anywhere: added rows, and the base's rows with a term of a run.
+    fn each_unordered(
+        &self,
+        order: Order,
+        mapping: &IdMapping,
+        mut f: impl FnMut([u64; 4]) -> Result<(), StoreError>,
+    ) -> Result<(), StoreError> {
+        if self.uses_all_terms {
+            let mut rows = RunRows::new(self.runs, order)?;
+            while let Some((row, added)) = rows.next_row()? {
+                if added {
+                    f(row)?;
+                }
+            }
+            return Ok(());
+        }
+        let mut current = CurrentRows::new(self.base, self.runs, order)?;
+        let mut seen = 0_u64;
+        while let Some((row, added)) = current.next_row()? {
+            seen += 1;
+            if seen.is_multiple_of(UNCHECKED) {
+                self.pace.check()?;
+            }
+            if added || self.has_later_term(mapping, row) {
+                f(row)?;
+            }
+        }
+        Ok(())
+    }
 }
 
 /// Sorted rows, one after the other.
-struct AddedRows {
+struct SortedRows {
     rows: MergedRows<[u64; 4]>,
     block: Vec<[u64; 4]>,
     next: usize,
 }
 
-impl AddedRows {
+impl SortedRows {
     #[inline]
     fn next(&mut self) -> Result<Option<[u64; 4]>, StoreError> {
         if self.next == self.block.len() {

@@ -8,17 +8,22 @@ use pythia_io::{BufferPool, FaultPlan, FaultyStorage, Storage};
 use pythia_rdf::OwnedKey;
 
 use super::*;
+use crate::delta::device::merge::merge_only_terms;
 use crate::delta::device::tests::{Model, base_quads, runs, sum};
-use crate::manifest::{AuxiliaryKind, Manifest, Unnamed};
-use crate::optimize::{OptimizeOptions, rebuild};
+use crate::manifest::{AuxiliaryKind, DictionaryId, Manifest, RunId, Unnamed};
+use crate::optimize::{OptimizeOptions, Succession, rebuild};
 use crate::store::{Change, optimize};
 use crate::testing::{Quad, SMALL_PAGES, TERMS, component, id, open, write_store};
 use crate::verify::{VerifyOptions, verify};
 
+/// The number of a dictionary that nothing else uses.
+const FRESH: DictionaryId = DictionaryId(999);
+
 /// Writes a segment of quads of keys as a load would.
-fn fresh(storage: &Arc<dyn Storage>, quads: &BTreeSet<[Option<OwnedKey>; 4]>) -> SegmentEntry {
+fn fresh(storage: &Arc<dyn Storage>, quads: &BTreeSet<[Option<OwnedKey>; 4]>) -> SealedSegment {
     let folder = "fresh".to_owned();
-    let writer = SegmentWriter::new(Arc::clone(storage), folder, SMALL_PAGES);
+    let terms = TermsPlace::Beside(FRESH);
+    let writer = SegmentWriter::new(Arc::clone(storage), folder, terms, SMALL_PAGES);
     let mut dictionary = writer.dictionary().expect("memory");
     let keys: BTreeSet<&OwnedKey> = quads.iter().flatten().flatten().collect();
     let mut ids = BTreeMap::new();
@@ -37,12 +42,14 @@ fn fresh(storage: &Arc<dyn Storage>, quads: &BTreeSet<[Option<OwnedKey>; 4]>) ->
             .for_each(|row| out.push(row).expect("memory"));
         out.finish().expect("memory")
     });
+    let dictionary = Some(dictionary);
     writer.seal(dictionary, orders.into()).expect("memory")
 }
 
 /// A base and runs in a storage, and the quads that result.
 struct Case {
     storage: Arc<dyn Storage>,
+    manifest: Manifest,
     base: Arc<Segment>,
     runs: Vec<Arc<DeviceRun>>,
     quads: BTreeSet<Quad>,
@@ -76,13 +83,43 @@ impl Case {
                 quads.remove(&quad)
             });
         }
+        let manifest = Manifest::read(&*storage).expect("sound").expect("there");
         Self {
             storage,
+            manifest,
             base,
             runs,
             quads,
             keys,
         }
+    }
+
+    /// Compacts the orders; checks that the quads keep their ids.
+    fn with_orders_compacted(mut self) -> Self {
+        let options = CompactionOptions::default();
+        let (from, pace) = ((&self.from(), Extent::Orders), Pace::default());
+        let storage = Arc::clone(&self.storage);
+        let new = compact(from, &self.base, &self.runs, storage, &options, &pace).expect("memory");
+        assert!(new.mapping.is_none() && new.sealed.dictionary.is_none());
+        let pool = BufferPool::new(Arc::clone(&self.storage), 4 << 20);
+        let folder = new.id.folder();
+        let base = self.base.open_beside(&pool, &folder, &new.sealed.segment);
+        self.base = Arc::new(base.expect("sound"));
+        (self.manifest.segment, self.manifest.files) = (new.id, new.sealed.segment.files);
+        let storage = Arc::clone(&self.storage);
+        let terms = merge_only_terms(storage, RunId(100), &self.runs, &pace).expect("memory");
+        let run = |entry| Arc::new(DeviceRun::open(&pool, &entry).expect("just written"));
+        self.runs = terms.into_iter().map(run).collect();
+        for order in Order::ALL {
+            let mut rows = CurrentRows::new(&self.base, &self.runs, order).expect("memory");
+            let mut found = BTreeSet::new();
+            while let Some((row, added)) = rows.next_row().expect("memory") {
+                assert!(!added && found.insert(row));
+            }
+            let row = |quad: &Quad| order.components().map(|which| component(quad, which));
+            assert!(found == self.quads.iter().map(row).collect(), "{order:?}");
+        }
+        self
     }
 
     fn compact(
@@ -106,16 +143,16 @@ impl Case {
         options: &CompactionOptions,
         pace: &Pace,
     ) -> Result<NewBase, StoreError> {
+        let from = (&self.from(), Extent::Whole);
         let storage = Arc::clone(storage);
-        compact(&self.from(), &self.base, &self.runs, storage, options, pace)
+        compact(from, &self.base, &self.runs, storage, options, pace)
     }
 
     /// Returns the manifest of base and runs.
     fn from(&self) -> Manifest {
-        let manifest = Manifest::read(&*self.storage).expect("sound");
         Manifest {
             runs: self.runs.iter().map(|run| run.entry().clone()).collect(),
-            ..manifest.expect("there")
+            ..self.manifest.clone()
         }
     }
 
@@ -123,15 +160,40 @@ impl Case {
     fn check_files(&self, new: &NewBase) {
         let key = |id: u64| self.keys.get(&TermId(id)).cloned();
         let quads: BTreeSet<_> = self.quads.iter().map(|quad| quad.map(key)).collect();
-        assert_eq!(new.segment, fresh(&self.storage, &quads));
-        for file in &new.segment.files {
-            let read = |folder: &str| self.storage.read_all(&format!("{folder}/{}", file.name));
-            let (new, fresh) = (read("segment-000002"), read("fresh"));
+        let expected = fresh(&self.storage, &quads);
+        let (old, new_terms) = (expected.dictionary.as_ref(), new.sealed.dictionary.as_ref());
+        let (old, new_terms) = (old.expect("written"), new_terms.expect("written"));
+        assert_eq!(new.sealed.segment, expected.segment);
+        assert_eq!((new_terms.terms, &new_terms.files), (old.terms, &old.files));
+        let same = |file: &str, [a, b]: [&str; 2]| {
+            let read = |folder: &str| self.storage.read_all(&format!("{folder}/{file}"));
             assert!(
-                new.expect("written") == fresh.expect("written"),
-                "{} differs",
-                file.name
+                read(a).expect("written") == read(b).expect("written"),
+                "{file} differs"
             );
+        };
+        for file in &expected.segment.files {
+            same(&file.name, [&new.id.folder(), "fresh"]);
+        }
+        for file in &old.files {
+            same(&file.name, [&new_terms.id.folder(), &FRESH.folder()]);
+        }
+    }
+
+    fn remove_new(&self) {
+        for folder in ["segment-000002", "dictionary-000002"] {
+            self.storage.remove(folder).expect("memory");
+        }
+    }
+
+    /// Returns a state with the new base alone.
+    fn after(&self, new: &NewBase) -> Manifest {
+        Manifest {
+            segment: new.id,
+            quads: new.sealed.segment.quads,
+            files: new.sealed.segment.files.clone(),
+            dictionary: new.sealed.dictionary.clone(),
+            ..self.manifest.clone()
         }
     }
 
@@ -139,19 +201,19 @@ impl Case {
         let new = self
             .compact(&self.storage, memory_bytes, threads)
             .expect("memory");
-        assert_eq!(new.segment.quads, self.quads.len() as u64);
+        assert_eq!(new.sealed.segment.quads, self.quads.len() as u64);
         self.check_files(&new);
         let pool = BufferPool::new(Arc::clone(&self.storage), 4 << 20);
-        let entry = &new.segment;
-        let segment = Segment::open(&pool, "segment-000002", entry.quads, &entry.files);
-        let segment = segment.expect("sound");
+        let segment = Segment::open_base(&pool, &self.after(&new)).expect("sound");
+        let mapping = new.mapping.as_ref().expect("of a whole compaction");
         let used: BTreeSet<u64> = self.quads.iter().flatten().copied().collect();
         for (&id, key) in &self.keys {
             let found = segment.dictionary.find(key.as_key()).expect("memory");
-            match new.mapping.new_id(id) {
+            match mapping.new_id(id) {
                 None => assert!(found.is_none() && !used.contains(&id.0), "{id:?}"),
                 // A base may have terms that nothing used from the start.
                 Some(new) if used.contains(&id.0) => assert_eq!(found, Some(new), "{id:?}"),
+                Some(_) if !self.manifest.base_uses_all_terms() => panic!("{id:?} is not used"),
                 Some(_) => assert!(self.runs.iter().all(|run| run.entry().removed.quads == 0)),
             }
         }
@@ -177,6 +239,18 @@ proptest! {
     fn a_compacted_base_is_a_fresh_one(models in runs().prop_map(with_removal), spill in any::<bool>(), threads in 1..4_usize) {
         let case = Case::new(&models);
         case.check(if spill { 1 } else { 1 << 20 }, threads);
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(16))]
+    #[test]
+    fn a_compacted_base_is_a_fresh_one_after_compactions_of_its_orders(
+        models in runs().prop_map(with_removal),
+        spill in any::<bool>(),
+    ) {
+        let case = Case::new(&models).with_orders_compacted();
+        case.check(if spill { 1 } else { 1 << 20 }, 1);
     }
 }
 
@@ -218,7 +292,7 @@ fn small_case() -> (Case, FaultyStorage) {
     let calm = FaultyStorage::new(Arc::clone(&case.storage), FaultPlan::none());
     let compacted: Arc<dyn Storage> = Arc::new(calm.clone());
     case.compact(&compacted, 1 << 20, 1).expect("no faults");
-    case.storage.remove("segment-000002").expect("memory");
+    case.remove_new();
     (case, calm)
 }
 
@@ -253,7 +327,7 @@ fn a_compaction_goes_on_where_the_one_before_failed() {
         case.check_files(&new);
         assert!(again.bytes_appended() <= least, "fails at {operation}");
         least = again.bytes_appended();
-        case.storage.remove("segment-000002").expect("memory");
+        case.remove_new();
     }
     // The last compaction only has to write the directory.
     assert!(least < whole / 3, "{least} of {whole} bytes");
@@ -285,9 +359,10 @@ fn a_cancelled_compaction_goes_on_and_one_of_another_state_does_not() {
     // Parts made from other runs are discarded.
     let mut other = case.from();
     other.runs.clear();
-    let written = compact(&other, &case.base, &[], storage, &options, &Pace::default());
+    let other = (&other, Extent::Whole);
+    let written = compact(other, &case.base, &[], storage, &options, &Pace::default());
     let written = written.expect("no faults");
-    assert_eq!(written.segment.quads, base_quads().len() as u64);
+    assert_eq!(written.sealed.segment.quads, base_quads().len() as u64);
 }
 
 /// Makes a run that removes all quads of a predicate, so that the ids of the others move.
@@ -342,17 +417,16 @@ fn auxiliary_files_are_rebuilt_with_new_ids_or_dropped() {
         .expect("there");
     let new = case.compact(&case.storage, 1 << 20, 1).expect("memory");
     let pool = BufferPool::new(Arc::clone(&case.storage), 4 << 20);
-    let base = Segment::open(
-        &pool,
-        &new.id.folder(),
-        new.segment.quads,
-        &new.segment.files,
-    );
+    let mapping = new.mapping.as_ref().expect("of a whole compaction");
+    let base = Segment::open_base(&pool, &case.after(&new));
     let rebuilt = rebuild(
         &pool,
         &Arc::new(base.expect("sound")),
         &manifest.auxiliary,
-        &new.mapping,
+        &Succession {
+            is_kept: &|_| false,
+            new_id: &|id| mapping.new_id(id),
+        },
         OptimizeOptions::default(),
         &Pace::default(),
     )
@@ -360,14 +434,16 @@ fn auxiliary_files_are_rebuilt_with_new_ids_or_dropped() {
     let dropped: Vec<&AuxiliaryKind> = rebuilt.dropped.iter().map(|(kind, _)| kind).collect();
     assert_eq!(dropped, [&add[2], &add[4]]);
     let kinds: Vec<AuxiliaryKind> = rebuilt.entries.iter().map(|e| e.kind.clone()).collect();
-    let new_id = |old| new.mapping.new_id(TermId(old)).expect("used").0;
+    let new_id = |old| mapping.new_id(TermId(old)).expect("used").0;
     let along = vec![new_id(iri(1))];
     let predicate = new_id(iri(1));
     assert_eq!(kinds[1], AuxiliaryKind::Reachability { predicate });
     let predicate = new_id(iri(2));
     assert_eq!(kinds[2], AuxiliaryKind::Attribute { predicate, along });
-    (manifest.segment, manifest.auxiliary) = (new.id, rebuilt.entries);
-    (manifest.quads, manifest.files) = (new.segment.quads, new.segment.files);
+    manifest = Manifest {
+        auxiliary: rebuilt.entries,
+        ..case.after(&new)
+    };
     let unnamed = Unnamed::new(&*case.storage);
     manifest.switch(&*case.storage, unnamed).expect("memory");
     Manifest::remove_leftovers(Some(&manifest), &*case.storage).expect("memory");

@@ -2,19 +2,20 @@
 //!
 //! ```text
 //! segment-000002/
-//!   FROM                  the manifest of the state being compacted
-//!   dictionary.pages      a finished file, and
-//!   dictionary.part       its in-memory directory; the same for each order
+//!   FROM                  the manifest of the state being compacted; FROM-ORDERS if only its orders are
+//!   spo.pages             a finished file, and
+//!   spo.part              its in-memory directory; the same for each order and the dictionary, whose file is in its
+//!                         own folder
 //! ```
 //!
 //! A compaction reads only the base and the runs that `FROM` lists, which never change, and writes the same bytes
-//! from the same input. The next attempt therefore continues from the state in `FROM`: it takes the finished parts,
-//! writes the rest, and then replays later commits from the log, as any compaction does.
+//! from the same input. The next attempt therefore continues from the state in `FROM`: it takes the finished parts
+//! and writes the rest. If ids change, it then replays later commits from the log, as any whole compaction does.
 //!
 //! Invariants:
 //! - A part becomes durable only after its file. A damaged part counts as not finished.
 //! - While `FROM` exists, the runs that it lists and the log from its position on are kept; if they cannot be kept,
-//!   the folder must be removed.
+//!   the folder must be removed. While `FROM-ORDERS` exists, the runs that it lists are the first of the store.
 
 use std::sync::Arc;
 
@@ -22,6 +23,7 @@ use pythia_io::bytes::{ByteReader, ByteWriter};
 use pythia_io::{IoError, Storage};
 use pythia_log::LogError;
 
+use super::Extent;
 use crate::StoreError;
 use crate::dictionary::DictionaryDirectory;
 use crate::manifest::{Manifest, SegmentId};
@@ -29,8 +31,8 @@ use crate::pattern::Order;
 use crate::segment::OrderDirectory;
 use crate::segment::sealed::{DICTIONARY_NAME, order_file_name};
 
-/// The manifest of the state being compacted.
-const FROM_NAME: &str = "FROM";
+/// The extents of compactions, and for each the file with the manifest of the state being compacted.
+const FROM_NAMES: [(Extent, &str); 2] = [(Extent::Whole, "FROM"), (Extent::Orders, "FROM-ORDERS")];
 const MAGIC: &[u8; 8] = b"pythiapt";
 const VERSION: u32 = 1;
 
@@ -38,14 +40,26 @@ const VERSION: u32 = 1;
 pub(crate) fn interrupted(
     storage: &dyn Storage,
     current: &Manifest,
-) -> Result<Option<Manifest>, StoreError> {
-    let name = format!("{}/{FROM_NAME}", current.next_segment().folder());
-    let read = || Manifest::from_bytes(&storage.read_all(&name)?);
-    let from = if_sound(read())?;
+) -> Result<Option<(Manifest, Extent)>, StoreError> {
+    for (extent, name) in FROM_NAMES {
+        let name = format!("{}/{name}", current.next_segment().folder());
+        let read = || Manifest::from_bytes(&storage.read_all(&name)?);
+        if let Some(from) = if_sound(read())?
+            && is_before(&from, extent, current)
+        {
+            return Ok(Some((from, extent)));
+        }
+    }
+    Ok(None)
+}
+
+/// Returns whether a compaction of the state `from` can still become the base of the current one.
+fn is_before(from: &Manifest, extent: Extent, current: &Manifest) -> bool {
     let log = |manifest: &Manifest| manifest.log.as_ref().map(|log| log.store);
-    Ok(from.filter(|from| {
-        (from.segment, log(from)) == (current.segment, log(current)) && from.files == current.files
-    }))
+    (from.segment, log(from)) == (current.segment, log(current))
+        && from.files == current.files
+        && from.dictionary == current.dictionary
+        && (extent == Extent::Whole || current.runs.starts_with(&from.runs))
 }
 
 /// Returns `None` for a missing or damaged file: a crash may leave either.
@@ -62,7 +76,8 @@ fn if_sound<T>(read: Result<T, StoreError>) -> Result<Option<T>, StoreError> {
 pub(crate) fn remove_remains(storage: &dyn Storage, base: SegmentId) -> Result<(), StoreError> {
     let folder = base.folder();
     for name in storage.list(&folder)? {
-        if name == FROM_NAME || name.ends_with(PART) {
+        let is_from = FROM_NAMES.iter().any(|(_, from)| *from == name);
+        if is_from || name.ends_with(PART) {
             storage.remove(&format!("{folder}/{name}"))?;
         }
     }
@@ -74,16 +89,24 @@ pub(crate) fn remove_remains(storage: &dyn Storage, base: SegmentId) -> Result<(
 pub(crate) struct Unfinished {
     storage: Arc<dyn Storage>,
     folder: String,
+    /// The folder of the new dictionary, if there is one.
+    terms_folder: String,
 }
 
 impl Unfinished {
     /// Begins the new base of a state, or continues an existing one.
-    pub(super) fn begin(storage: Arc<dyn Storage>, from: &Manifest) -> Result<Self, StoreError> {
+    pub(super) fn begin(
+        storage: Arc<dyn Storage>,
+        from: &Manifest,
+        extent: Extent,
+    ) -> Result<Self, StoreError> {
         let unfinished = Self::of(storage, from);
-        let storage = &*unfinished.storage;
-        if interrupted(storage, from)?.as_ref() != Some(from) {
-            storage.remove(&unfinished.folder)?;
-            if let Err(error) = unfinished.write(FROM_NAME, &from.to_bytes()) {
+        let before = interrupted(&*unfinished.storage, from)?;
+        if before.is_none_or(|(before, of)| (&before, of) != (from, extent)) {
+            unfinished.remove_folders()?;
+            let names = FROM_NAMES.iter().find(|(other, _)| *other == extent);
+            let (_, name) = names.expect("every extent has a name");
+            if let Err(error) = unfinished.write(name, &from.to_bytes()) {
                 // Best effort: an incomplete `FROM` counts as none.
                 let _ = unfinished.discard();
                 return Err(error);
@@ -97,44 +120,56 @@ impl Unfinished {
         Self {
             storage,
             folder: from.next_segment().folder(),
+            terms_folder: from.next_dictionary().folder(),
         }
     }
 
     /// Discards all finished parts.
     pub(crate) fn discard(&self) -> Result<(), StoreError> {
         // `FROM` goes first: without it the rest is not used, even if its removal fails.
-        self.storage
-            .remove(&format!("{}/{FROM_NAME}", self.folder))?;
-        Ok(self.storage.remove(&self.folder)?)
+        for (_, name) in FROM_NAMES {
+            self.storage.remove(&format!("{}/{name}", self.folder))?;
+        }
+        self.remove_folders()
+    }
+
+    fn remove_folders(&self) -> Result<(), StoreError> {
+        self.storage.remove(&self.folder)?;
+        Ok(self.storage.remove(&self.terms_folder)?)
     }
 
     /// Returns the dictionary, if it is finished.
     pub(super) fn dictionary(&self) -> Result<Option<DictionaryDirectory>, StoreError> {
-        self.part(DICTIONARY_NAME, DictionaryDirectory::decode)
+        self.part(
+            (&self.terms_folder, DICTIONARY_NAME),
+            DictionaryDirectory::decode,
+        )
     }
 
     /// Returns the order, if it is finished.
     pub(super) fn order(&self, order: Order) -> Result<Option<OrderDirectory>, StoreError> {
-        self.part(&order_file_name(order), |input| {
+        self.part((&self.folder, &order_file_name(order)), |input| {
             OrderDirectory::read(order, input)
         })
     }
 
     /// Records that the dictionary is finished and durable.
     pub(super) fn put_dictionary(&self, directory: &DictionaryDirectory) -> Result<(), StoreError> {
-        self.put(DICTIONARY_NAME, |out| directory.encode(out))
+        self.put((&self.terms_folder, DICTIONARY_NAME), |out| {
+            directory.encode(out)
+        })
     }
 
     /// Records that an order is finished and durable.
     pub(super) fn put_order(&self, directory: &OrderDirectory) -> Result<(), StoreError> {
-        self.put(&order_file_name(directory.order()), |out| {
+        self.put((&self.folder, &order_file_name(directory.order())), |out| {
             directory.write(out)
         })
     }
 
     fn part<T>(
         &self,
-        pages: &str,
+        (folder, pages): (&str, &str),
         read: impl Fn(&mut ByteReader<'_>) -> Result<T, StoreError>,
     ) -> Result<Option<T>, StoreError> {
         let name = format!("{}/{}", self.folder, part_name(pages));
@@ -143,7 +178,7 @@ impl Unfinished {
             let (_, mut input) = ByteReader::framed(&name, &bytes, MAGIC, VERSION..=VERSION)?;
             let length = input.u64()?;
             let part = read(&mut input)?;
-            let file = self.storage.open(&format!("{}/{pages}", self.folder))?;
+            let file = self.storage.open(&format!("{folder}/{pages}"))?;
             if file.len() != length {
                 return Err(input.corrupt("the length of the file of pages"));
             }
@@ -152,9 +187,13 @@ impl Unfinished {
         })())
     }
 
-    fn put(&self, pages: &str, write: impl Fn(&mut ByteWriter)) -> Result<(), StoreError> {
+    fn put(
+        &self,
+        (folder, pages): (&str, &str),
+        write: impl Fn(&mut ByteWriter),
+    ) -> Result<(), StoreError> {
         let mut out = ByteWriter::new();
-        let file = self.storage.open(&format!("{}/{pages}", self.folder))?;
+        let file = self.storage.open(&format!("{folder}/{pages}"))?;
         out.u64(file.len());
         write(&mut out);
         self.write(&part_name(pages), &out.framed(MAGIC, VERSION))

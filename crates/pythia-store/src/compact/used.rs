@@ -62,13 +62,15 @@ pub(super) struct UsedTerms {
 }
 
 impl UsedTerms {
-    /// Finds the used terms. Reads nothing of the base if no quad was removed, as the base uses all of its terms.
+    /// Finds the used terms. Reads nothing of a base that uses all of its terms if no quad was removed.
     pub(super) fn find(
         base: &Arc<Segment>,
+        uses_all_terms: bool,
         runs: &[Arc<DeviceRun>],
         pace: &Pace,
     ) -> Result<Self, StoreError> {
         let removed: u64 = runs.iter().map(|run| run.entry().removed.quads).sum();
+        let all_of_base = uses_all_terms && removed == 0;
         let kind = |kind: TermKind| {
             let base = base.dictionary.count(kind);
             let spans = runs.iter().flat_map(|run| run.entry().span(kind));
@@ -76,7 +78,7 @@ impl UsedTerms {
             KindTerms {
                 base,
                 new: end - base,
-                used_base: (removed > 0).then(|| Bits::new(base)),
+                used_base: (!all_of_base).then(|| Bits::new(base)),
                 used_new: Bits::new(end - base),
             }
         };
@@ -100,7 +102,7 @@ impl UsedTerms {
                 }
                 Ok(())
             };
-            if removed == 0 {
+            if all_of_base {
                 let mut rows = RunRows::new(runs, order)?;
                 while let Some((row, _)) = rows.next_row()? {
                     take(row)?;

@@ -45,8 +45,11 @@ pub(crate) fn is_merged(before: usize, rows: usize) -> bool {
 
 /// Changes on top of a base. Immutable; a commit makes the next one.
 pub(crate) struct Delta {
-    /// Terms of each kind in the base.
+    /// Terms of each kind in the base's dictionary.
     base_terms: KindCounts,
+    /// One past the largest payload of each kind that a quad of the base may have: compactions that keep ids have
+    /// moved the quads of the first runs to the base, and left their terms.
+    base_ends: KindCounts,
     /// Runs on the device.
     device: Vec<Arc<DeviceRun>>,
     /// Runs in memory, the largest and oldest first.
@@ -67,6 +70,7 @@ impl Delta {
     ) -> Self {
         Self {
             base_terms,
+            base_ends: base_ends(&base_terms, &device),
             device,
             runs: Vec::new(),
             frozen: 0,
@@ -132,6 +136,7 @@ impl Delta {
         let mut device = self.device.clone();
         device.push(run);
         Self {
+            base_ends: base_ends(&self.base_terms, &device),
             device,
             runs: self.runs[frozen.runs.len()..].to_vec(),
             frozen: 0,
@@ -140,9 +145,11 @@ impl Delta {
         }
     }
 
-    /// Returns the same changes, with other runs on the device that are equivalent.
+    /// Returns the same changes, with other runs on the device: equivalent ones, or, on a base that has the quads of
+    /// the first, those without them.
     pub(crate) fn with_device(&self, device: Vec<Arc<DeviceRun>>) -> Self {
         Self {
+            base_ends: base_ends(&self.base_terms, &device),
             device,
             ..self.copy()
         }
@@ -151,6 +158,7 @@ impl Delta {
     fn copy(&self) -> Self {
         Self {
             base_terms: self.base_terms,
+            base_ends: self.base_ends,
             device: self.device.clone(),
             runs: self.runs.clone(),
             frozen: self.frozen,
@@ -193,7 +201,8 @@ impl Delta {
 
     /// Returns whether no quad differs from the base.
     pub(crate) fn is_empty(&self) -> bool {
-        self.runs.is_empty() && self.device.is_empty()
+        let has_none = |run: &Arc<DeviceRun>| run.entry().changes() == 0;
+        self.runs.is_empty() && self.device.iter().all(has_none)
     }
 
     /// Returns the id of a new term.
@@ -254,7 +263,12 @@ impl Delta {
         Ok(())
     }
 
-    /// Returns whether the id is of the base, or inline.
+    /// Returns whether a quad of the base may have the id.
+    pub(crate) fn may_be_in_base(&self, id: TermId) -> bool {
+        kind_index(id.kind()).is_none_or(|index| id.payload() < self.base_ends[index])
+    }
+
+    /// Returns whether the id is of the base's dictionary, or inline.
     pub(crate) fn is_of_base(&self, id: TermId) -> bool {
         kind_index(id.kind()).is_none_or(|index| id.payload() < self.base_terms[index])
     }
@@ -361,6 +375,16 @@ impl Delta {
         self.statistics
             .get_or_init(|| statistics::with_changes(base, &self.device, &self.runs))
     }
+}
+
+/// Returns one past the largest payload of each kind that a quad of the base may have, given the runs on top.
+fn base_ends(base_terms: &KindCounts, runs: &[Arc<DeviceRun>]) -> KindCounts {
+    let mut ends = *base_terms;
+    let entries = runs.iter().map(|run| run.entry());
+    for entry in entries.take_while(|entry| entry.changes() == 0) {
+        entry.raise(&mut ends);
+    }
+    ends
 }
 
 /// Returns the error for an impossible state of normalised changes: a removed quad that does not exist.

@@ -6,7 +6,7 @@ use pythia_rdf::TermKind;
 use tempfile::TempDir;
 
 use super::*;
-use crate::manifest::{FORMAT_FOLDERS, FORMAT_LOG, Manifest, Unnamed};
+use crate::manifest::{Manifest, Unnamed};
 use crate::salvage::salvage;
 use crate::store::{OpenOptions, Store};
 use crate::testing::{SMALL_PAGES, id, write_segment};
@@ -138,7 +138,7 @@ impl Home {
         self.manifest().log.expect("it was written to")
     }
 
-    /// Turns it into the output of a program of format 4: folders have no identity.
+    /// Turns its folders into those of a program of format 4: they have no identity.
     fn forget_identities(&self) {
         let mut manifest = self.manifest();
         let log = manifest.log.as_mut().expect("it was written to");
@@ -147,7 +147,6 @@ impl Home {
             folder.id = None;
             fs::remove_file(folder.path().join(IDENTITY_NAME)).expect("it had one");
         }
-        manifest.format = FORMAT_LOG;
         let storage = DirectStorage::open(&self.path("store"), false).expect("a folder");
         manifest
             .switch(&storage, Unnamed::new(&storage))
@@ -283,13 +282,10 @@ fn folders_without_identities_get_them_at_the_first_opening_for_writing() {
     let mut home = Home::new(&["b"]);
     home.add(20).expect("so that both folders have files");
     home.forget_identities();
-    assert_eq!(home.manifest().format, FORMAT_LOG);
     let identity = home.path("b").join(IDENTITY_NAME);
     home.check_whole();
     assert!(!identity.exists(), "readers write nothing");
-    let store = home.open_for_writing().expect("its files are the store's");
-    assert_eq!(store.upgraded_from(), Some(FORMAT_LOG));
-    drop(store);
+    drop(home.open_for_writing().expect("its files are the store's"));
     let log = home.log();
     let found = FolderIdentity::read(&DirectStorage::open(&home.path("b"), false).expect("there"));
     let found = found.expect("sound").expect("it has one now");
@@ -297,7 +293,6 @@ fn folders_without_identities_get_them_at_the_first_opening_for_writing() {
         (found.store, Some(found.id)),
         (log.store, log.devices[0].id)
     );
-    assert_eq!(home.manifest().format, FORMAT_FOLDERS);
     home.add(1).expect("as before");
     home.check_whole();
 }
@@ -436,7 +431,6 @@ fn a_folder_that_was_moved_is_found_by_its_identity() {
 #[test]
 fn a_configuration_adds_folders_and_leaves_out_none() {
     let mut home = Home::new(&[]);
-    assert_eq!(home.manifest().format, FORMAT_LOG);
     for added in ["b", "c"] {
         home.write.log_folders.push(home.path(added));
         home.add(40).expect("a new folder");
@@ -444,10 +438,7 @@ fn a_configuration_adds_folders_and_leaves_out_none() {
         home.check_whole();
     }
     let log = home.log();
-    assert_eq!(
-        (log.devices.len(), home.manifest().format),
-        (2, FORMAT_FOLDERS)
-    );
+    assert_eq!(log.devices.len(), 2);
     home.write.log_folders.remove(0);
     let refused = home
         .open_for_writing()
@@ -562,7 +553,6 @@ fn the_store_keeps_its_archive_and_every_writer_uses_it() {
         .expect_err("a folder of the log");
     home.change(archive(None)).expect("none");
     assert_eq!(home.log().archive, None);
-    assert_eq!(home.manifest().format, FORMAT_FOLDERS);
 }
 
 /// An attempt that ends before the manifest names the log leaves folders with the identity of a store that never

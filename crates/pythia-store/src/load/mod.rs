@@ -189,8 +189,7 @@ fn write(
     progress.begin("seal", 0);
     let directory = terms.directory.expect("the pipeline ends the dictionary");
     base.seal(directory, vec![spo, ops, pso, pos])?;
-    let files = Manifest::read(&*storage)?.map_or_else(Vec::new, |manifest| manifest.files);
-    let bytes = files.iter().map(|file| file.bytes).sum();
+    let bytes = Manifest::read(&*storage)?.map_or(0, |manifest| manifest.base_bytes());
     Ok(LoadReport::new(built, bytes, progress))
 }
 

@@ -60,6 +60,19 @@ pub enum AuxiliaryKind {
 }
 
 impl AuxiliaryKind {
+    /// Returns whether it no longer holds after a change of the quads of some predicates.
+    pub(crate) fn is_stale(&self, is_changed: &dyn Fn(u64) -> bool) -> bool {
+        match self {
+            Self::Reachability { predicate } => is_changed(*predicate),
+            Self::Attribute { predicate, along } => {
+                along.is_empty()
+                    || is_changed(*predicate)
+                    || along.iter().any(|&along| is_changed(along))
+            }
+            Self::Degrees => true,
+        }
+    }
+
     /// Returns whether it replaces the other: they are the same except for details.
     pub fn replaces(&self, other: &Self) -> bool {
         let about = |kind: &Self| match kind {

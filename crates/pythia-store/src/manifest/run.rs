@@ -99,6 +99,15 @@ impl RunEntry {
         self.terms.iter().map(|span| span.count).sum()
     }
 
+    /// Raises payloads, for each of [`TermKind::DICTIONARY`], to those after the run's new terms.
+    pub(crate) fn raise(&self, ends: &mut [u64; TermKind::DICTIONARY.len()]) {
+        for (end, kind) in ends.iter_mut().zip(TermKind::DICTIONARY) {
+            if let Some(span) = self.span(kind) {
+                *end = (*end).max(span.end());
+            }
+        }
+    }
+
     /// Returns the new terms of the kind, if the entry is sound.
     pub(crate) fn span(&self, kind: TermKind) -> Option<&TermSpan> {
         self.terms.iter().find(|span| span.kind == kind as u8)

@@ -9,7 +9,7 @@ mod rebuild;
 mod stored_rows;
 mod writer;
 
-pub use rebuild::{Rebuilt, rebuild};
+pub use rebuild::{Rebuilt, Succession, rebuild};
 pub(crate) use writer::Writer;
 
 /// Resources of a change.

@@ -1,4 +1,4 @@
-//! Auxiliary files for a new base: the same as before, with the new ids.
+//! Auxiliary files for a new base: the same as before, with its ids and quads.
 
 use std::sync::Arc;
 
@@ -8,7 +8,6 @@ use pythia_rdf::TermId;
 use super::{OptimizeOptions, Writer};
 use crate::StoreError;
 use crate::auxiliary::Auxiliaries;
-use crate::compact::IdMapping;
 use crate::manifest::{AuxiliaryEntry, AuxiliaryKind};
 use crate::pace::Pace;
 use crate::segment::Segment;
@@ -23,8 +22,15 @@ pub struct Rebuilt {
     pub dropped: Vec<(AuxiliaryKind, String)>,
 }
 
-/// Rebuilds the auxiliary files of a base for the one that replaces it. Drops those that no longer make sense, or
-/// need more memory than there is: everything works without them.
+/// What a new base has in common with the one that it replaces.
+pub struct Succession<'a> {
+    /// Returns whether an auxiliary file of the old base holds for the new one.
+    pub is_kept: &'a dyn Fn(&AuxiliaryKind) -> bool,
+    /// Returns the new id of an old one; `None` if no quad has the term any more.
+    pub new_id: &'a dyn Fn(TermId) -> Option<TermId>,
+}
+
+/// Rebuilds the auxiliary files of a base for the one that replaces it, except for those that still hold. Drops those that no longer make sense, or need more memory than there is: everything works without them.
 ///
 /// # Errors
 /// If the device fails; then nothing remains.
@@ -32,7 +38,7 @@ pub fn rebuild(
     pool: &Arc<BufferPool>,
     base: &Arc<Segment>,
     old: &[AuxiliaryEntry],
-    mapping: &IdMapping,
+    succession: &Succession<'_>,
     options: OptimizeOptions,
     pace: &Pace,
 ) -> Result<Rebuilt, StoreError> {
@@ -40,9 +46,14 @@ pub fn rebuild(
     let snapshot = Snapshot::new(Arc::clone(base), Arc::new(Auxiliaries::default()));
     let mut writer = Writer::new(&*storage, snapshot, options, old);
     let mut rebuilt = Rebuilt::default();
-    for AuxiliaryEntry { kind, .. } in old {
+    for entry in old {
         pace.check()?;
-        let Some(new_kind) = with_new_ids(kind, mapping, &writer)? else {
+        let kind = &entry.kind;
+        if (succession.is_kept)(kind) {
+            rebuilt.entries.push(entry.clone());
+            continue;
+        }
+        let Some(new_kind) = with_new_ids(kind, succession.new_id, &writer)? else {
             let why = "no quad has its predicates any more".to_owned();
             rebuilt.dropped.push((kind.clone(), why));
             continue;
@@ -67,10 +78,10 @@ pub fn rebuild(
 /// Returns the kind with the ids of a new base; `None` if its predicates are gone.
 fn with_new_ids(
     kind: &AuxiliaryKind,
-    mapping: &IdMapping,
+    new_id: &dyn Fn(TermId) -> Option<TermId>,
     writer: &Writer<'_>,
 ) -> Result<Option<AuxiliaryKind>, StoreError> {
-    let new_id = |id: &u64| mapping.new_id(TermId(*id));
+    let new_id = |id: &u64| new_id(TermId(*id));
     Ok(match kind {
         AuxiliaryKind::Degrees => Some(AuxiliaryKind::Degrees),
         AuxiliaryKind::Reachability { predicate } => {

@@ -5,7 +5,7 @@ use pythia_log::FOLDER;
 
 use crate::StoreError;
 use crate::compact::unfinished::interrupted;
-use crate::delta::device::merge::{due, level};
+use crate::delta::device::merge::{Unmerged, due, level};
 use crate::folders::log_devices;
 use crate::manifest::RunEntry;
 use crate::store::Store;
@@ -82,7 +82,7 @@ impl ChangesReport {
         };
         let next = if memory_bytes > options.memory_bytes {
             NextStep::Flush
-        } else if let Some(range) = due(&manifest.runs, None) {
+        } else if let Some(range) = due(&manifest.runs, Unmerged::default()) {
             let ids = manifest.runs[range].iter().map(|entry| entry.id.0);
             NextStep::Merge(ids.collect())
         } else if interrupted(&**store.pool().storage(), &manifest)?.is_some()
@@ -101,7 +101,7 @@ impl ChangesReport {
         }
         Ok(Self {
             base_quads: manifest.quads,
-            base_bytes: manifest.files.iter().map(|file| file.bytes).sum(),
+            base_bytes: manifest.base_bytes(),
             runs: manifest.runs.iter().map(run).collect(),
             memory_runs: memory_runs.len(),
             memory_changes: memory_runs.iter().map(|run| run.len() as u64).sum(),

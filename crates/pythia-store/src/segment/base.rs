@@ -7,12 +7,14 @@ use std::sync::Arc;
 
 use pythia_io::Storage;
 
-use super::writer::{OrderDirectory, SegmentOptions, SegmentWriter};
+use super::writer::{OrderDirectory, SegmentOptions, SegmentWriter, TermsPlace};
 use crate::StoreError;
 use crate::device;
 use crate::dictionary::DictionaryDirectory;
 use crate::locks::LOCK_NAME;
-use crate::manifest::{FORMAT_VERSION, LOADING_NAME, Manifest, SegmentId, Unnamed};
+use crate::manifest::{
+    DictionaryId, FORMAT_DICTIONARY, LOADING_NAME, Manifest, SegmentId, Unnamed,
+};
 
 /// Returns a file that, by its name, is not the leftover of an interrupted load.
 fn foreign_file(storage: &dyn Storage) -> Result<Option<String>, StoreError> {
@@ -63,7 +65,8 @@ impl BaseWriter {
         storage.create(LOADING_NAME)?.sync()?;
         let is_store = current.is_some();
         let id = SegmentId(current.map_or(1, |manifest| manifest.segment.0 + 1));
-        let segment = SegmentWriter::new(Arc::clone(&storage), id.folder(), options);
+        let terms = TermsPlace::Beside(DictionaryId(id.0));
+        let segment = SegmentWriter::new(Arc::clone(&storage), id.folder(), terms, options);
         Ok(Self {
             storage,
             id,
@@ -88,18 +91,21 @@ impl BaseWriter {
         orders: Vec<OrderDirectory>,
     ) -> Result<SegmentId, StoreError> {
         let segment = self.segment.take().expect("sealed once");
-        let sealed = segment.seal(dictionary, orders)?;
+        let sealed = segment.seal(Some(dictionary), orders)?;
         let manifest = Manifest {
-            format: FORMAT_VERSION,
+            format: FORMAT_DICTIONARY,
             segment: self.id,
-            quads: sealed.quads,
-            files: sealed.files,
+            quads: sealed.segment.quads,
+            files: sealed.segment.files,
+            dictionary: sealed.dictionary,
             auxiliary: Vec::new(),
             runs: Vec::new(),
             log: None,
         };
         let mut unnamed = Unnamed::new(&*self.storage);
-        unnamed.push(self.id.folder());
+        for folder in manifest.folders() {
+            unnamed.push(folder);
+        }
         manifest.switch(&*self.storage, unnamed)?;
         self.is_store = true;
         // Removes the empty segment that this one replaces; the next writer tries again if this fails.

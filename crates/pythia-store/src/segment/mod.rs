@@ -12,4 +12,6 @@ mod writer;
 
 pub use base::BaseWriter;
 pub use sealed::Segment;
-pub use writer::{OrderDirectory, OrderWriter, SegmentOptions, SegmentWriter};
+pub use writer::{
+    OrderDirectory, OrderWriter, SealedSegment, SegmentOptions, SegmentWriter, TermsPlace,
+};

@@ -12,7 +12,7 @@ use super::writer::SegmentOptions;
 use crate::StoreError;
 use crate::characteristic::CharacteristicSets;
 use crate::dictionary::{Dictionary, DictionaryDirectory};
-use crate::manifest::{FORMAT_VERSION, Manifest, ManifestFile};
+use crate::manifest::{DictionaryEntry, Manifest, ManifestFile, SegmentEntry};
 use crate::pattern::{End, Order};
 use crate::statistics::{GraphStatistics, Statistics};
 
@@ -21,17 +21,71 @@ pub(crate) const DIRECTORY_NAME: &str = "directory";
 /// The file of terms.
 pub(crate) const DICTIONARY_NAME: &str = "dictionary.pages";
 const MAGIC: &[u8; 8] = b"pythiadr";
+/// The version of a `directory` with the directory of a dictionary.
+const WITH_TERMS: u32 = 2;
+/// The version of a `directory` without it.
+const ORDERS_ALONE: u32 = 3;
+const TERMS_MAGIC: &[u8; 8] = b"pythiadt";
+const TERMS_VERSION: u32 = 1;
 
 /// Returns the name of an order's file.
 pub(crate) fn order_file_name(order: Order) -> String {
     format!("{}.pages", order.name())
 }
 
-/// Returns the names of all files of a segment.
-pub(crate) fn file_names() -> impl Iterator<Item = String> {
-    [DIRECTORY_NAME.to_owned(), DICTIONARY_NAME.to_owned()]
+/// Returns the names of all files of a segment without a dictionary.
+pub(crate) fn order_names() -> impl Iterator<Item = String> {
+    std::iter::once(DIRECTORY_NAME.to_owned()).chain(Order::ALL.map(order_file_name))
+}
+
+/// Returns the names of the files of a dictionary in a folder of its own.
+pub(crate) fn dictionary_names() -> impl Iterator<Item = String> {
+    [DIRECTORY_NAME, DICTIONARY_NAME]
+        .map(str::to_owned)
         .into_iter()
-        .chain(Order::ALL.map(order_file_name))
+}
+
+/// Returns the `directory` file of a dictionary in a folder of its own.
+pub(crate) fn dictionary_to_bytes(directory: &DictionaryDirectory) -> Vec<u8> {
+    let mut out = ByteWriter::new();
+    directory.encode(&mut out);
+    out.framed(TERMS_MAGIC, TERMS_VERSION)
+}
+
+/// Reads the `directory` file of the dictionary in a folder.
+pub(crate) fn read_dictionary(
+    storage: &dyn Storage,
+    folder: &str,
+) -> Result<DictionaryDirectory, StoreError> {
+    let name = format!("{folder}/{DIRECTORY_NAME}");
+    let bytes = storage.read_all(&name)?;
+    let versions = TERMS_VERSION..=TERMS_VERSION;
+    let (_, mut input) = ByteReader::framed(&name, &bytes, TERMS_MAGIC, versions)?;
+    let directory = DictionaryDirectory::decode(&mut input)?;
+    input.finish()?;
+    Ok(directory)
+}
+
+/// Opens the dictionary of a manifest entry: reads its directory, and checks the length of every file.
+fn open_dictionary(
+    pool: &Arc<BufferPool>,
+    entry: &DictionaryEntry,
+) -> Result<Arc<Dictionary>, StoreError> {
+    let (storage, folder) = (&**pool.storage(), entry.id.folder());
+    check_lengths(storage, &folder, &entry.files, dictionary_names())?;
+    let directory = read_dictionary(storage, &folder)?;
+    open_pages(pool, &folder, directory)
+}
+
+/// Opens the terms in a folder, given their directory.
+fn open_pages(
+    pool: &Arc<BufferPool>,
+    folder: &str,
+    directory: DictionaryDirectory,
+) -> Result<Arc<Dictionary>, StoreError> {
+    let name = format!("{folder}/{DICTIONARY_NAME}");
+    let pages = pool.open(&name, directory.page_bytes(), "dictionary")?;
+    Ok(Arc::new(Dictionary::new(pages, Arc::new(directory))?))
 }
 
 /// Fails if a folder's files are not those that the manifest lists, or have other lengths.
@@ -61,7 +115,8 @@ pub(crate) fn check_lengths(
 #[derive(Debug)]
 pub(crate) struct SegmentDirectory {
     pub(crate) statistics: Statistics,
-    pub(crate) dictionary: DictionaryDirectory,
+    /// `None`: the dictionary has a folder of its own.
+    pub(crate) dictionary: Option<DictionaryDirectory>,
     pub(crate) spo: TupleDirectory,
     pub(crate) ops: TupleDirectory,
     pub(crate) pso: ColumnDirectory,
@@ -72,20 +127,28 @@ impl SegmentDirectory {
     /// Returns the file: checksum, magic, version, then the parts one after the other.
     pub(crate) fn to_bytes(&self) -> Vec<u8> {
         let mut out = ByteWriter::new();
-        self.dictionary.encode(&mut out);
+        if let Some(dictionary) = &self.dictionary {
+            dictionary.encode(&mut out);
+        }
         self.spo.write(&mut out);
         self.ops.write(&mut out);
         self.pso.write(&mut out);
         self.pos.write(&mut out);
         self.statistics.graphs.write(&mut out);
         self.statistics.characteristic.write(&mut out);
-        out.framed(MAGIC, FORMAT_VERSION)
+        let version = match self.dictionary {
+            Some(_) => WITH_TERMS,
+            None => ORDERS_ALONE,
+        };
+        out.framed(MAGIC, version)
     }
 
     /// Reads the output of [`Self::to_bytes`]; `file` is for messages.
     pub(crate) fn from_bytes(file: &str, bytes: &[u8]) -> Result<Self, StoreError> {
-        let (version, mut input) = ByteReader::framed(file, bytes, MAGIC, 1..=FORMAT_VERSION)?;
-        let dictionary = DictionaryDirectory::decode(&mut input)?;
+        let (version, mut input) = ByteReader::framed(file, bytes, MAGIC, 1..=ORDERS_ALONE)?;
+        let dictionary = (version <= WITH_TERMS)
+            .then(|| DictionaryDirectory::decode(&mut input))
+            .transpose()?;
         let spo = TupleDirectory::read(&mut input)?;
         let ops = TupleDirectory::read(&mut input)?;
         let pso = ColumnDirectory::read(&mut input)?;
@@ -129,7 +192,8 @@ pub struct Segment {
     folder: String,
     directory_bytes: u64,
     statistics: Statistics,
-    pub(crate) dictionary: Dictionary,
+    /// Shared by the segments whose ids it assigns.
+    pub(crate) dictionary: Arc<Dictionary>,
     pub(crate) spo: TupleFile,
     pub(crate) ops: TupleFile,
     pub(crate) pso: ColumnFile,
@@ -143,19 +207,53 @@ impl Segment {
         manifest: &Manifest,
     ) -> Result<Self, StoreError> {
         let folder = manifest.segment.folder();
-        Self::open(pool, &folder, manifest.quads, &manifest.files)
+        match &manifest.dictionary {
+            None => Self::open(pool, &folder, manifest.quads, &manifest.files),
+            Some(entry) => {
+                let dictionary = open_dictionary(pool, entry)?;
+                Self::open_with(
+                    pool,
+                    &folder,
+                    manifest.quads,
+                    &manifest.files,
+                    Some(dictionary),
+                )
+            }
+        }
     }
 
-    /// Opens the segment in a folder: reads its directory, and checks its number of quads and the length of every
-    /// file.
+    /// Opens a segment that has the ids of this one.
+    pub(crate) fn open_beside(
+        &self,
+        pool: &Arc<BufferPool>,
+        folder: &str,
+        entry: &SegmentEntry,
+    ) -> Result<Self, StoreError> {
+        let dictionary = Arc::clone(&self.dictionary);
+        Self::open_with(pool, folder, entry.quads, &entry.files, Some(dictionary))
+    }
+
+    /// Opens the segment in a folder, with its dictionary: reads its directory, and checks its number of quads and
+    /// the length of every file.
     pub(crate) fn open(
         pool: &Arc<BufferPool>,
         folder: &str,
         quads: u64,
         files: &[ManifestFile],
     ) -> Result<Self, StoreError> {
+        Self::open_with(pool, folder, quads, files, None)
+    }
+
+    fn open_with(
+        pool: &Arc<BufferPool>,
+        folder: &str,
+        quads: u64,
+        files: &[ManifestFile],
+        dictionary: Option<Arc<Dictionary>>,
+    ) -> Result<Self, StoreError> {
         let storage = pool.storage();
-        check_lengths(&**storage, folder, files, file_names())?;
+        let own_terms = dictionary.is_none().then(|| DICTIONARY_NAME.to_owned());
+        check_lengths(&**storage, folder, files, order_names().chain(own_terms))?;
         let directory_name = format!("{folder}/{DIRECTORY_NAME}");
         let bytes = storage.read_all(&directory_name)?;
         let directory = SegmentDirectory::from_bytes(&directory_name, &bytes)?;
@@ -173,11 +271,17 @@ impl Segment {
         let order = |order: Order, page_bytes: usize| {
             open(&order_file_name(order), page_bytes, order.name())
         };
-        let dictionary_pages = open(
-            DICTIONARY_NAME,
-            directory.dictionary.page_bytes(),
-            "dictionary",
-        )?;
+        let dictionary = match (dictionary, directory.dictionary) {
+            (None, Some(directory)) => open_pages(pool, folder, directory)?,
+            (Some(dictionary), None) => dictionary,
+            (given, _) => {
+                let message = match given {
+                    Some(_) => "it has a dictionary, but the manifest says that it has none",
+                    None => "it has no dictionary, but the manifest says that it has one",
+                };
+                return Err(StoreError::corrupt(directory_name, None, message));
+            }
+        };
         let spo_pages = order(Order::Spo, directory.spo.page_bytes())?;
         let ops_pages = order(Order::Ops, directory.ops.page_bytes())?;
         let pso_pages = order(Order::Pso, directory.pso.page_bytes)?;
@@ -186,12 +290,17 @@ impl Segment {
             folder: folder.to_owned(),
             directory_bytes: bytes.len() as u64,
             statistics: directory.statistics,
-            dictionary: Dictionary::new(dictionary_pages, Arc::new(directory.dictionary))?,
+            dictionary,
             spo: TupleFile::new(spo_pages, Arc::new(directory.spo))?,
             ops: TupleFile::new(ops_pages, Arc::new(directory.ops))?,
             pso: ColumnFile::new(pso_pages, directory.pso)?,
             pos: ColumnFile::new(pos_pages, directory.pos)?,
         })
+    }
+
+    /// Returns whether an id has the same term in both segments.
+    pub(crate) fn shares_ids_with(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.dictionary, &other.dictionary)
     }
 
     /// Returns the segment's folder in its storage.
@@ -283,7 +392,9 @@ mod tests {
         let storage = write_store(&quads, SMALL_PAGES);
         let name = format!("segment-000001/{DIRECTORY_NAME}");
         let bytes = storage.read_all(&name).expect("just written");
-        let new = SegmentDirectory::from_bytes(&name, &bytes).expect("sound");
+        let mut new = SegmentDirectory::from_bytes(&name, &bytes).expect("sound");
+        let dictionary = read_dictionary(&*storage, "dictionary-000001").expect("sound");
+        new.dictionary = Some(dictionary);
         assert_eq!(new.statistics.characteristic.sets().len(), 3);
         let old = SegmentDirectory::from_bytes(&name, &format_1(&new)).expect("read as well");
         assert_eq!(

@@ -4,6 +4,8 @@
 //! other and may run on different threads. [`SegmentWriter::seal`] then writes the `directory` file. The segment's
 //! folder is unnamed until the caller's manifest names it; dropping an unsealed writer removes the folder, unless its
 //! owner keeps it.
+//!
+//! The dictionary of a base has a folder of its own, as it outlives the segment ([`TermsPlace`]).
 
 use std::sync::Arc;
 
@@ -16,7 +18,7 @@ use super::tuple::{ExternalPolicy, PageSink, TupleDirectory, TupleWriter};
 use crate::StoreError;
 use crate::characteristic::{CharacteristicCounter, CharacteristicSets};
 use crate::dictionary::{DictionaryDirectory, DictionaryWriter};
-use crate::manifest::{ManifestFile, SegmentEntry};
+use crate::manifest::{DictionaryEntry, DictionaryId, ManifestFile, SegmentEntry};
 use crate::pattern::Order;
 use crate::statistics::{GraphCounter, GraphStatistics, Statistics};
 
@@ -41,42 +43,83 @@ impl Default for SegmentOptions {
     }
 }
 
+/// The place of a segment's terms.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TermsPlace {
+    /// The segment's own folder: the terms of a run.
+    Inside,
+    /// A folder of their own.
+    Beside(DictionaryId),
+    /// They exist already: the segment has the ids of another.
+    Existing,
+}
+
 /// A segment being written into a folder that no manifest names yet.
 #[derive(Debug)]
 pub struct SegmentWriter {
     storage: Arc<dyn Storage>,
     options: SegmentOptions,
     folder: String,
-    /// Whether the folder stays when this is dropped.
+    terms: TermsPlace,
+    /// Whether the folders stay when this is dropped.
     stays: bool,
+}
+
+/// A segment whose files are durable.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SealedSegment {
+    /// Its quads and the files in its folder.
+    pub segment: SegmentEntry,
+    /// Its dictionary, if that has a folder of its own and was written with it.
+    pub dictionary: Option<DictionaryEntry>,
 }
 
 impl SegmentWriter {
     /// Starts a segment in a folder of its own.
-    pub fn new(storage: Arc<dyn Storage>, folder: String, options: SegmentOptions) -> Self {
+    pub fn new(
+        storage: Arc<dyn Storage>,
+        folder: String,
+        terms: TermsPlace,
+        options: SegmentOptions,
+    ) -> Self {
         Self {
             storage,
             options,
             folder,
+            terms,
             stays: false,
         }
     }
 
-    /// Starts or continues a segment in a folder that stays in any case.
-    pub(crate) fn kept(storage: Arc<dyn Storage>, folder: String, options: SegmentOptions) -> Self {
-        let mut writer = Self::new(storage, folder, options);
+    /// Starts or continues a segment in folders that stay in any case.
+    pub(crate) fn kept(
+        storage: Arc<dyn Storage>,
+        folder: String,
+        terms: TermsPlace,
+        options: SegmentOptions,
+    ) -> Self {
+        let mut writer = Self::new(storage, folder, terms, options);
         writer.stays = true;
         writer
     }
 
-    fn pages(&self, name: &str, page_bytes: usize) -> Result<PageWriter, StoreError> {
-        let name = format!("{}/{name}", self.folder);
-        Ok(PageWriter::new(self.storage.create(&name)?, page_bytes))
+    fn pages(&self, folder: &str, name: &str, page_bytes: usize) -> Result<PageWriter, StoreError> {
+        let file = self.storage.create(&format!("{folder}/{name}"))?;
+        Ok(PageWriter::new(file, page_bytes))
     }
 
     /// Returns the writer of the dictionary.
+    ///
+    /// # Panics
+    /// If the segment has the ids of another.
     pub fn dictionary(&self) -> Result<DictionaryWriter, StoreError> {
-        DictionaryWriter::new(self.pages(DICTIONARY_NAME, self.options.dictionary_page_bytes)?)
+        let page_bytes = self.options.dictionary_page_bytes;
+        let folder = match self.terms {
+            TermsPlace::Inside => self.folder.clone(),
+            TermsPlace::Beside(id) => id.folder(),
+            TermsPlace::Existing => panic!("a segment with the ids of another has no dictionary"),
+        };
+        DictionaryWriter::new(self.pages(&folder, DICTIONARY_NAME, page_bytes)?)
     }
 
     /// Returns the writer of one of the orders.
@@ -85,13 +128,13 @@ impl SegmentWriter {
         let kind = match order {
             Order::Spo | Order::Ops => {
                 let page_bytes = self.options.tuple_page_bytes;
-                let pages = TuplePages(self.pages(&name, page_bytes)?);
+                let pages = TuplePages(self.pages(&self.folder, &name, page_bytes)?);
                 let policy = ExternalPolicy::for_page(page_bytes);
                 OrderKind::Tuples(TupleWriter::new(pages, page_bytes, policy))
             }
             Order::Pso | Order::Pos => {
                 let page_bytes = self.options.column_page_bytes;
-                let pages = self.pages(&name, page_bytes)?;
+                let pages = self.pages(&self.folder, &name, page_bytes)?;
                 OrderKind::Columns(ColumnWriter::new(pages, page_bytes))
             }
         };
@@ -104,30 +147,70 @@ impl SegmentWriter {
     }
 
     /// Writes the `directory` file: on return all files of the segment are durable, and are kept when this is
-    /// dropped.
+    /// dropped. `dictionary` is `None` for a segment with the ids of another.
     ///
     /// # Panics
     /// If `orders` are not the four orders of the same quads.
     pub fn seal(
         mut self,
-        dictionary: DictionaryDirectory,
+        dictionary: Option<DictionaryDirectory>,
         orders: Vec<OrderDirectory>,
-    ) -> Result<SegmentEntry, StoreError> {
-        let directory = assemble(dictionary, orders);
-        let folder = &self.folder;
-        let mut file = self.storage.create(&format!("{folder}/{DIRECTORY_NAME}"))?;
-        file.append(&directory.to_bytes())?;
-        file.sync()?;
-        let mut files = Vec::new();
-        for name in sealed::file_names() {
-            let bytes = self.storage.open(&format!("{folder}/{name}"))?.len();
-            files.push(ManifestFile { name, bytes });
-        }
+    ) -> Result<SealedSegment, StoreError> {
+        let (inside, beside) = match self.terms {
+            TermsPlace::Beside(id) => (None, Some((id, dictionary.expect("it was written")))),
+            TermsPlace::Inside | TermsPlace::Existing => (dictionary, None),
+        };
+        let names = sealed::order_names();
+        let names = names.chain(inside.is_some().then(|| DICTIONARY_NAME.to_owned()));
+        let directory = assemble(inside, orders);
+        let quads = directory.statistics.quads;
+        let dictionary = match beside {
+            Some((id, directory)) => Some(self.seal_dictionary(id, &directory, quads)?),
+            None => None,
+        };
+        self.whole_file(&self.folder, &directory.to_bytes())?;
+        let files = self.lengths(&self.folder, names)?;
         self.stays = true;
-        Ok(SegmentEntry {
-            quads: directory.statistics.quads,
-            files,
+        Ok(SealedSegment {
+            segment: SegmentEntry { quads, files },
+            dictionary,
         })
+    }
+
+    /// Writes the `directory` file of a dictionary in a folder of its own.
+    fn seal_dictionary(
+        &self,
+        id: DictionaryId,
+        directory: &DictionaryDirectory,
+        quads: u64,
+    ) -> Result<DictionaryEntry, StoreError> {
+        let folder = id.folder();
+        self.whole_file(&folder, &sealed::dictionary_to_bytes(directory))?;
+        Ok(DictionaryEntry {
+            id,
+            terms: directory.total_count(),
+            quads,
+            files: self.lengths(&folder, sealed::dictionary_names())?,
+        })
+    }
+
+    fn whole_file(&self, folder: &str, bytes: &[u8]) -> Result<(), StoreError> {
+        let name = format!("{folder}/{DIRECTORY_NAME}");
+        let mut file = self.storage.create(&name)?;
+        file.append(bytes)?;
+        Ok(file.sync()?)
+    }
+
+    fn lengths(
+        &self,
+        folder: &str,
+        names: impl Iterator<Item = String>,
+    ) -> Result<Vec<ManifestFile>, StoreError> {
+        let file = |name: String| {
+            let bytes = self.storage.open(&format!("{folder}/{name}"))?.len();
+            Ok(ManifestFile { name, bytes })
+        };
+        names.map(file).collect()
     }
 }
 
@@ -136,12 +219,18 @@ impl Drop for SegmentWriter {
         if !self.stays {
             // Best effort: the next writer removes what remains.
             let _ = self.storage.remove(&self.folder);
+            if let TermsPlace::Beside(id) = self.terms {
+                let _ = self.storage.remove(&id.folder());
+            }
         }
     }
 }
 
 /// Assembles a segment's directory.
-fn assemble(dictionary: DictionaryDirectory, orders: Vec<OrderDirectory>) -> SegmentDirectory {
+fn assemble(
+    dictionary: Option<DictionaryDirectory>,
+    orders: Vec<OrderDirectory>,
+) -> SegmentDirectory {
     let (mut tuples, mut columns) = ([None, None], [None, None]);
     let (mut graph_counts, mut characteristic_sets) = (None, None);
     for OrderDirectory { order, kind } in orders {

@@ -75,8 +75,10 @@ fn what_is_no_store_is_refused_by_name() {
 #[test]
 fn missing_and_cut_files_are_named() {
     let folder = folder(500);
-    for name in crate::segment::sealed::file_names() {
-        let path = folder.path().join("segment-000001").join(&name);
+    let orders = crate::segment::sealed::order_names().map(|name| ("segment-000001", name));
+    let terms = crate::segment::sealed::dictionary_names().map(|name| ("dictionary-000001", name));
+    for (part, name) in orders.chain(terms) {
+        let path = folder.path().join(part).join(&name);
         let bytes = fs::read(&path).expect("there");
         fs::write(&path, &bytes[..bytes.len() - 1]).expect("written");
         let error = refusal(folder.path()).to_string();
@@ -142,7 +144,13 @@ fn a_folder_of_a_log_has_one_writer() {
     assert!(matches!(refused, StoreError::LogFolder { .. }), "{refused}");
     // Nor can a copy of the same store, which knows the folder.
     let copy = tempfile::tempdir().expect("a temporary folder");
-    for name in ["MANIFEST", "LOG", "log", "segment-000001"] {
+    for name in [
+        "MANIFEST",
+        "LOG",
+        "log",
+        "segment-000001",
+        "dictionary-000001",
+    ] {
         let copied = std::process::Command::new("cp")
             .args([
                 "-r".as_ref(),
@@ -280,7 +288,7 @@ fn an_empty_store_takes_a_load_and_a_full_one_does_not() {
     assert_eq!(id.0, 2);
     assert_eq!(
         storage.list("").expect("memory"),
-        [MANIFEST_NAME, "segment-000002"]
+        [MANIFEST_NAME, "dictionary-000002", "segment-000002"]
     );
     let error = write_segment(storage.clone(), &quads(6), SMALL_PAGES).expect_err("full");
     assert!(

@@ -22,9 +22,14 @@ fn copy(from: &MemoryStorage, names: &[String]) -> Vec<(String, Vec<u8>)> {
 }
 
 fn names(storage: &MemoryStorage) -> Vec<String> {
-    let folder = "segment-000001";
-    let files = storage.list(folder).expect("a segment");
-    let names = files.iter().map(|file| format!("{folder}/{file}"));
+    let names = ["segment-000001", "dictionary-000001"]
+        .into_iter()
+        .flat_map(|folder| {
+            let files = storage.list(folder).expect("a folder of the base");
+            files
+                .into_iter()
+                .map(move |file| format!("{folder}/{file}"))
+        });
     names.chain(["MANIFEST".to_owned()]).collect()
 }
 

@@ -144,7 +144,7 @@ impl Writer {
 
 /// Returns the head with a proposal applied, and the proposal's changes.
 fn apply(head: &Head, proposal: Proposal) -> Result<(Snapshot, Arc<Run>), StoreError> {
-    if !Arc::ptr_eq(&proposal.base, head.snapshot.base()) {
+    if !proposal.base.shares_ids_with(head.snapshot.base()) {
         return Err(StoreError::Conflict);
     }
     let ids = SharedIds::new(head, &proposal)?;

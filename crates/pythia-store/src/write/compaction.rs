@@ -1,24 +1,26 @@
-//! Compaction of an open store: writes a new base concurrently with readers and commits, then brings it up to the
-//! last commit and puts it in place atomically.
+//! Compaction of an open store: writes a new base concurrently with readers and commits, then puts it in place
+//! atomically, under the changes made meanwhile.
 //!
-//! Until then nothing names the new base, and the state that it is made of is kept: its runs, which may have been
-//! merged meanwhile, and the log from there on ([`Writer::compacting_from`]). An interrupted compaction (the process
-//! ended, a device failed) leaves its finished parts, and the next one continues from there.
+//! Until then nothing names the new base, and the state that it is made of is kept ([`Writer::compacting_from`]). If
+//! ids stay the same, the runs of that state stay the store's first, and are replaced by runs of their terms; later
+//! runs stay as they are. If ids change, the changes made meanwhile are replayed from the log. An interrupted
+//! compaction (the process ended, a device failed) leaves its finished parts, and the next one continues from there.
 
 use std::sync::Arc;
 
 use pythia_log::Position;
+use pythia_rdf::TermId;
 
 use super::maintenance::{log_of, position_of};
-use super::{Replay, Writer};
+use super::{CompactedState, MaintenanceOptions, Replay, Writer};
 use crate::StoreError;
 use crate::auxiliary::Auxiliaries;
 use crate::compact::unfinished::{Unfinished, interrupted, is_worth_keeping, remove_remains};
-use crate::compact::{NewBase, compact};
+use crate::compact::{Extent, NewBase, compact};
 use crate::delta::device::DeviceRun;
-use crate::delta::device::merge::{in_the_way, merge};
+use crate::delta::device::merge::{Unmerged, in_the_way, merge, merge_only_terms, term_runs};
 use crate::manifest::{AuxiliaryKind, Manifest, RunEntry, Unnamed};
-use crate::optimize::{OptimizeOptions, rebuild};
+use crate::optimize::{OptimizeOptions, Rebuilt, Succession, rebuild};
 use crate::segment::Segment;
 use crate::snapshot::Snapshot;
 
@@ -33,18 +35,18 @@ pub struct Compacted {
     pub dropped: Vec<(AuxiliaryKind, String)>,
 }
 
-/// The interrupted compactions that may be continued.
+/// The occasion of a compaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum GoOn {
-    /// Only one that includes all commits.
-    IfCurrent,
-    /// Any that saves work: later commits stay on top as runs.
-    IfWorthIt,
+enum Occasion {
+    /// It was asked for: it is whole and includes all commits.
+    Asked,
+    /// It is due: it rewrites what has to be. If it continues an earlier one, it may lack the latest changes.
+    Due,
 }
 
 /// The state that becomes a new base, opened.
 struct Origin {
-    manifest: Manifest,
+    state: CompactedState,
     base: Arc<Segment>,
     runs: Vec<Arc<DeviceRun>>,
 }
@@ -52,22 +54,25 @@ struct Origin {
 impl Writer {
     /// Compacts the store with all changes so far; the new ids are in the order of their terms.
     pub(crate) fn compact(&self) -> Result<Compacted, StoreError> {
-        self.compact_with(GoOn::IfCurrent)
+        self.compact_for(Occasion::Asked)
     }
 
-    /// Performs a compaction that is due; if it continues an earlier one, it may lack the latest changes.
+    /// Performs a compaction that is due.
     pub(super) fn compact_due(&self) -> Result<Compacted, StoreError> {
-        self.compact_with(GoOn::IfWorthIt)
+        self.compact_for(Occasion::Due)
     }
 
-    fn compact_with(&self, go_on: GoOn) -> Result<Compacted, StoreError> {
+    fn compact_for(&self, occasion: Occasion) -> Result<Compacted, StoreError> {
         let _alone = self.compacting.lock();
         // If a new base may already be in place, that must be settled before another is made.
         self.check(&mut self.head.lock())?;
-        let from = self.state_to_compact(go_on)?;
-        let compacted = self.compact_from(&from);
+        let from = self.state_to_compact(occasion)?;
+        let compacted = match from.state.extent {
+            Extent::Orders => self.compact_orders(&from),
+            Extent::Whole => self.compact_whole(&from),
+        };
         if let Err(error) = &compacted {
-            self.end_failed(&from.manifest, error);
+            self.end_failed(&from.state, error);
         }
         let compacted = compacted?;
         self.checkpoint(position_of(&self.manifest()))?;
@@ -75,7 +80,7 @@ impl Writer {
     }
 
     /// Ends a failed compaction: keeps its finished parts for the next one, or discards them.
-    fn end_failed(&self, from: &Manifest, error: &StoreError) {
+    fn end_failed(&self, from: &CompactedState, error: &StoreError) {
         let _moving = self.maintenance.lock();
         // The new base may already be in place, or the folders may belong to another store.
         if matches!(error, StoreError::Switching { .. }) || self.check_files().is_err() {
@@ -96,7 +101,7 @@ impl Writer {
     pub(super) fn end_compaction(&self) {
         let from = self.compacting_from.lock().take();
         if let Some(from) = from {
-            self.remove_replaced(&from);
+            self.remove_replaced(&from.manifest);
         }
         // Best effort: the next writer removes what remains.
         let _ = remove_remains(&**self.pool.storage(), self.manifest().segment);
@@ -104,12 +109,12 @@ impl Writer {
 
     /// Returns the state to compact: that of an interrupted compaction, or the present state, which is kept from now
     /// on.
-    fn state_to_compact(&self, go_on: GoOn) -> Result<Origin, StoreError> {
+    fn state_to_compact(&self, occasion: Occasion) -> Result<Origin, StoreError> {
         let _moving = self.maintenance.lock();
         self.check_files()?;
         let before = self.compacting_from.lock().clone();
         if let Some(before) = before {
-            if self.is_worth_going_on(&before, go_on)
+            if self.is_worth_going_on(&before, occasion)
                 && let Ok(from) = self.opened(before.clone())
             {
                 return Ok(from);
@@ -118,19 +123,27 @@ impl Writer {
         }
         self.flush_alone()?;
         let manifest = self.manifest();
-        let from = self.opened(manifest)?;
-        *self.compacting_from.lock() = Some(from.manifest.clone());
+        let extent = match occasion {
+            Occasion::Asked => Extent::Whole,
+            Occasion::Due => MaintenanceOptions::extent_due(&manifest),
+        };
+        let from = self.opened(CompactedState { manifest, extent })?;
+        *self.compacting_from.lock() = Some(from.state.clone());
         Ok(from)
     }
 
-    fn is_worth_going_on(&self, before: &Manifest, go_on: GoOn) -> bool {
-        let position = position_of(before);
+    fn is_worth_going_on(&self, before: &CompactedState, occasion: Occasion) -> bool {
+        let from = &before.manifest;
+        if before.extent == Extent::Orders {
+            return occasion == Occasion::Due && self.manifest().runs.starts_with(&from.runs);
+        }
+        let position = position_of(from);
         let is_current = position == Position(self.head.lock().last + 1);
         // Beyond this limit, as many changes as it had must be replayed: the next compaction would be due at once.
         let changes =
             |manifest: &Manifest| manifest.runs.iter().map(RunEntry::changes).sum::<u64>();
-        let most = (2 * changes(before)).max(self.options.compaction_quads_min);
-        let saves_work = go_on == GoOn::IfWorthIt && changes(&self.manifest()) <= most;
+        let most = (2 * changes(from)).max(self.options.compaction_quads_min);
+        let saves_work = occasion == Occasion::Due && changes(&self.manifest()) <= most;
         (is_current || saves_work) && self.log.reader().commits_from(position).is_ok()
     }
 
@@ -141,69 +154,168 @@ impl Writer {
     }
 
     /// Discards an interrupted compaction. The caller holds `maintenance`.
-    fn give_up(&self, before: &Manifest) -> Result<(), StoreError> {
+    fn give_up(&self, before: &CompactedState) -> Result<(), StoreError> {
         // After a switch with an unknown outcome, and where files were replaced, the folder may belong to the store.
         self.check_files()?;
         if self.compacting_from.lock().as_ref() != Some(before) {
             return Ok(());
         }
-        Unfinished::of(Arc::clone(self.pool.storage()), before).discard()?;
+        Unfinished::of(Arc::clone(self.pool.storage()), &before.manifest).discard()?;
         self.release(before);
         Ok(())
     }
 
     /// Releases a state that was kept for a compaction.
-    fn release(&self, from: &Manifest) {
+    fn release(&self, from: &CompactedState) {
         *self.compacting_from.lock() = None;
-        self.remove_replaced(from);
+        self.remove_replaced(&from.manifest);
     }
 
     /// Opens a state's base and runs, including runs that have been replaced since.
-    fn opened(&self, manifest: Manifest) -> Result<Origin, StoreError> {
+    fn opened(&self, state: CompactedState) -> Result<Origin, StoreError> {
         let snapshot = self.state.read().snapshot.clone();
         let delta = snapshot.delta().expect("a writer's snapshots have one");
         let run = |entry: &RunEntry| match delta.device().iter().find(|run| run.entry() == entry) {
             Some(run) => Ok(Arc::clone(run)),
             None => DeviceRun::open(&self.pool, entry).map(Arc::new),
         };
-        let runs = manifest.runs.iter().map(run);
+        let runs = state.manifest.runs.iter().map(run);
         Ok(Origin {
             runs: runs.collect::<Result<_, StoreError>>()?,
             base: Arc::clone(snapshot.base()),
-            manifest,
+            state,
         })
     }
 
-    fn compact_from(&self, from: &Origin) -> Result<Compacted, StoreError> {
+    fn written(&self, from: &Origin) -> Result<NewBase, StoreError> {
         let storage = Arc::clone(self.pool.storage());
-        let options = &self.options.compaction;
-        let new = compact(
-            &from.manifest,
+        compact(
+            (&from.state.manifest, from.state.extent),
             &from.base,
             &from.runs,
             storage,
-            options,
+            &self.options.compaction,
             &self.pace,
-        )?;
-        let mut manifest = self.manifest();
-        log_of(&mut manifest).position = position_of(&from.manifest);
-        let NewBase { id, segment, .. } = &new;
-        (manifest.segment, manifest.quads) = (*id, segment.quads);
-        manifest.files = segment.files.clone();
-        manifest.runs.clear();
-        let base = Arc::new(Segment::open_base(&self.pool, &manifest)?);
+        )
+    }
+
+    /// Moves the quads of the first runs to a new base, and leaves their terms.
+    fn compact_orders(&self, from: &Origin) -> Result<Compacted, StoreError> {
+        let new = self.written(from)?;
+        let entry = &new.sealed.segment;
+        let base = from.base.open_beside(&self.pool, &new.id.folder(), entry)?;
+        let base = Arc::new(base);
+        let touched = |predicate: u64| {
+            let mut runs = from.runs.iter();
+            runs.any(|run| run.predicate(TermId(predicate)) != (0, 0))
+        };
+        let succession = Succession {
+            is_kept: &|kind| !kind.is_stale(&touched),
+            new_id: &Some,
+        };
+        let rebuilt = self.rebuilt(&from.state.manifest, &base, &succession)?;
+        let dropped = rebuilt.dropped.clone();
+        self.put_under_changes(from, &new, base, rebuilt)?;
+        Ok(Compacted {
+            quads: entry.quads,
+            bytes: entry.bytes(),
+            dropped,
+        })
+    }
+
+    /// Rebuilds the auxiliary files of a state for its new base.
+    fn rebuilt(
+        &self,
+        from: &Manifest,
+        base: &Arc<Segment>,
+        succession: &Succession<'_>,
+    ) -> Result<Rebuilt, StoreError> {
         let building = OptimizeOptions {
-            memory_bytes: options.memory_bytes,
+            memory_bytes: self.options.compaction.memory_bytes,
             ..OptimizeOptions::default()
         };
-        let rebuilt = rebuild(
+        rebuild(
             &self.pool,
-            &base,
-            &manifest.auxiliary,
-            &new.mapping,
+            base,
+            &from.auxiliary,
+            succession,
             building,
             &self.pace,
-        )?;
+        )
+    }
+
+    /// Puts a base with the quads of the first runs in their place.
+    fn put_under_changes(
+        &self,
+        from: &Origin,
+        new: &NewBase,
+        base: Arc<Segment>,
+        rebuilt: Rebuilt,
+    ) -> Result<(), StoreError> {
+        // Finished parts of the base itself stay for the next attempt.
+        let mut unnamed = self.unnamed([]);
+        let old = &from.state.manifest;
+        let is_new = |id| old.auxiliary.iter().all(|entry| entry.id != id);
+        for entry in rebuilt.entries.iter().filter(|entry| is_new(entry.id)) {
+            unnamed.push(entry.id.folder());
+        }
+        // Terms that are alone already stay where they are.
+        let alone = term_runs(&old.runs);
+        let storage = Arc::clone(self.pool.storage());
+        let terms = merge_only_terms(storage, self.next_run(), &from.runs[alone..], &self.pace)?;
+        let mut kept: Vec<Arc<DeviceRun>> = from.runs[..alone].to_vec();
+        if let Some(entry) = &terms {
+            unnamed.push(entry.id.folder());
+            kept.push(Arc::new(DeviceRun::open(&self.pool, entry)?));
+        }
+        let _moving = self.maintenance.lock();
+        let mut head = self.head.lock();
+        self.settle(&mut head)?;
+        let mut manifest = self.manifest();
+        assert!(
+            manifest.runs.starts_with(&old.runs),
+            "the runs of a state that is compacted stay as they are"
+        );
+        let compacted = old.runs.len();
+        manifest.segment = new.id;
+        manifest.quads = new.sealed.segment.quads;
+        manifest.files.clone_from(&new.sealed.segment.files);
+        manifest.auxiliary = rebuilt.entries;
+        manifest.runs.splice(alone..compacted, terms);
+        let mut device = head.delta().device().to_vec();
+        device.splice(..compacted, kept);
+        let auxiliaries = Arc::new(Auxiliaries::open(&self.pool, &manifest)?);
+        let delta = head.delta().with_device(device);
+        let snapshot = head
+            .snapshot
+            .with_base(base, delta)
+            .with_auxiliaries(auxiliaries);
+        self.install(&mut head, manifest, snapshot, unnamed)?;
+        drop(head);
+        self.background.notify();
+        Ok(())
+    }
+
+    /// Writes the whole base again.
+    fn compact_whole(&self, from: &Origin) -> Result<Compacted, StoreError> {
+        let new = self.written(from)?;
+        let mut manifest = self.manifest();
+        log_of(&mut manifest).position = position_of(&from.state.manifest);
+        let segment = &new.sealed.segment;
+        (manifest.segment, manifest.quads) = (new.id, segment.quads);
+        manifest.files.clone_from(&segment.files);
+        manifest.dictionary.clone_from(&new.sealed.dictionary);
+        manifest.runs.clear();
+        let base = Arc::new(Segment::open_base(&self.pool, &manifest)?);
+        let mapping = new
+            .mapping
+            .as_ref()
+            .expect("a whole compaction assigns new ids");
+        let succession = Succession {
+            is_kept: &|_| false,
+            new_id: &|id| mapping.new_id(id),
+        };
+        let rebuilt = self.rebuilt(&manifest, &base, &succession)?;
         // Finished parts of the base itself stay for the next attempt.
         let mut unnamed = self.unnamed([]);
         for entry in &rebuilt.entries {
@@ -211,10 +323,11 @@ impl Writer {
         }
         manifest.auxiliary = rebuilt.entries;
         let auxiliaries = Arc::new(Auxiliaries::open(&self.pool, &manifest)?);
+        let bytes = manifest.base_bytes();
         self.catch_up(Snapshot::new(base, auxiliaries), manifest, unnamed)?;
         Ok(Compacted {
             quads: segment.quads,
-            bytes: segment.bytes(),
+            bytes,
             dropped: rebuilt.dropped,
         })
     }
@@ -293,7 +406,12 @@ impl Writer {
         manifest: &mut Manifest,
         unnamed: &mut Unnamed<'_>,
     ) -> Result<(), StoreError> {
-        while let Some(range) = in_the_way(&manifest.runs, 1, self.options.runs_max, None) {
+        while let Some(range) = in_the_way(
+            &manifest.runs,
+            1,
+            self.options.runs_max,
+            Unmerged::default(),
+        ) {
             let storage = self.pool.storage();
             let mut device = replay.device().to_vec();
             let merged = &device[range.clone()];

@@ -1,11 +1,13 @@
-//! Compactions that fail late, and compactions with much to replay.
+//! Compactions that keep ids, that fail late, and that have much to replay.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use pythia_io::{FaultPlan, FaultyStorage, MemoryStorage, Storage};
 
-use super::tests::{Named, OPEN, change, contents, empty, many, open, write_options};
+use super::MaintenanceOptions;
+use super::tests::{Named, OPEN, change, change_by, contents, empty, many, open, write_options};
+use crate::compact::Extent;
 use crate::manifest::AuxiliaryKind;
 use crate::optimize::OptimizeOptions;
 use crate::store::{Change, Store, optimize};
@@ -112,4 +114,145 @@ fn what_was_committed_since_an_interrupted_compaction_is_replayed_within_memory(
         let report = verify(disk, VerifyOptions::default(), &mut |_| {});
         assert_eq!(report.problems, []);
     }
+}
+
+/// Returns a store with some quads in the base, whose terms are partly in its dictionary and partly in a run.
+fn with_later_terms() -> (Arc<MemoryStorage>, Store) {
+    let disk = empty();
+    let store = open(disk.clone()).expect("memory");
+    change(&store, &many(0, 100), &[]).expect("memory");
+    store.compact().expect("memory");
+    change(&store, &many(100, 20), &many(0, 10)).expect("memory");
+    compact_orders(&store);
+    (disk, store)
+}
+
+fn compact_orders(store: &Store) {
+    let before = store.manifest();
+    let writer = store.writer().expect("open for writing");
+    writer.compact_due().expect("memory");
+    let after = store.manifest();
+    assert_ne!(before.segment, after.segment);
+    assert_eq!(before.dictionary, after.dictionary, "ids stay the same");
+}
+
+#[test]
+fn a_compaction_that_keeps_ids_writes_no_term_again_and_leaves_no_changes() {
+    let (disk, store) = with_later_terms();
+    let manifest = store.manifest();
+    assert_eq!((manifest.quads, manifest.runs.len()), (110, 1));
+    assert_eq!(manifest.runs[0].changes(), 0);
+    assert!(manifest.runs[0].term_count() >= 20);
+    let expected: BTreeSet<Named> = many(10, 110).into_iter().collect();
+    assert_eq!(contents(&store), expected);
+    // What is there is found under both old and new terms, in base and changes.
+    assert_eq!(
+        change(&store, &many(10, 110), &[]).expect("memory").added,
+        0
+    );
+    assert_eq!(change(&store, &many(0, 10), &[]).expect("memory").added, 10);
+    assert_eq!(
+        change(&store, &[], &many(110, 10)).expect("memory").removed,
+        10
+    );
+    compact_orders(&store);
+    let expected: BTreeSet<Named> = many(0, 110).into_iter().collect();
+    assert_eq!(contents(&store), expected);
+    drop(store);
+    let store = open(disk.clone()).expect("sound");
+    assert_eq!(contents(&store), expected);
+    // Terms that no quad uses any more go with a compaction of the whole.
+    store.compact().expect("memory");
+    assert_eq!(
+        (store.manifest().quads, store.manifest().runs.len()),
+        (110, 0)
+    );
+    assert_eq!(contents(&store), expected);
+    drop(store);
+    let report = verify(disk, VerifyOptions::default(), &mut |_| {});
+    assert_eq!(report.problems, []);
+}
+
+#[test]
+fn the_dictionary_is_written_again_once_many_terms_are_later_or_few_quads_are_left() {
+    let whole = |store: &Store| MaintenanceOptions::extent_due(&store.manifest()) == Extent::Whole;
+    let (_, store) = with_later_terms();
+    assert!(!whole(&store));
+    change(&store, &many(1000, 10_000), &[]).expect("memory");
+    store.flush().expect("memory");
+    assert!(whole(&store), "many terms are later");
+    store.writer().expect("open").compact_due().expect("memory");
+    let manifest = store.manifest();
+    assert_eq!((manifest.runs.len(), manifest.quads), (0, 10_110));
+    assert!(!whole(&store));
+    change(&store, &[], &many(1000, 8000)).expect("memory");
+    store.flush().expect("memory");
+    assert!(whole(&store), "most quads are gone");
+    let before = store.manifest().base_bytes();
+    store.writer().expect("open").compact_due().expect("memory");
+    assert!(store.manifest().base_bytes() < before / 2);
+}
+
+#[test]
+fn a_transaction_goes_on_over_a_compaction_that_keeps_ids_only() {
+    for extent in [Extent::Orders, Extent::Whole] {
+        let (_, store) = with_later_terms();
+        let begin = || store.begin().expect("open for writing");
+        let (before, conflicting) = (begin(), begin());
+        change(&store, &many(500, 5), &[]).expect("memory");
+        match extent {
+            Extent::Orders => compact_orders(&store),
+            Extent::Whole => drop(store.compact().expect("memory")),
+        }
+        let added = change_by(before, &many(600, 5), &many(20, 5));
+        assert_eq!(added.is_ok(), extent == Extent::Orders, "{added:?}");
+        let error = change_by(conflicting, &many(500, 1), &[]).expect_err("a conflict");
+        assert!(error.is_retryable(), "{error}");
+    }
+}
+
+#[test]
+fn auxiliary_files_of_predicates_that_did_not_change_stay() {
+    let disk = Arc::new(disk());
+    let store = open(disk.clone()).expect("memory");
+    store.compact().expect("memory");
+    let predicate = |n: u32| {
+        let name = format!("http://example.org/p/{n}");
+        let node = oxrdf::NamedNodeRef::new_unchecked(&name);
+        store
+            .snapshot()
+            .resolve(node.into())
+            .expect("memory")
+            .expect("there")
+            .0
+    };
+    let kinds = [0, 1].map(|n| AuxiliaryKind::Reachability {
+        predicate: predicate(n),
+    });
+    drop(store);
+    let add = Change {
+        add: kinds.to_vec(),
+        drop: Vec::new(),
+    };
+    optimize(disk.clone(), &add, OptimizeOptions::default()).expect("memory");
+    let store = open(disk.clone()).expect("memory");
+    let of = |kind: &AuxiliaryKind| {
+        let entries = store.manifest().auxiliary.clone();
+        entries
+            .into_iter()
+            .find(|entry| entry.kind == *kind)
+            .expect("there")
+    };
+    let before = kinds.each_ref().map(of);
+    // Their predicate is the second.
+    change(&store, &many(301, 1), &[]).expect("memory");
+    compact_orders(&store);
+    let after = kinds.each_ref().map(of);
+    assert_eq!(
+        (before[0] == after[0], before[1].id == after[1].id),
+        (true, false)
+    );
+    drop(store);
+    let report = verify(disk, VerifyOptions::default(), &mut |_| {});
+    assert_eq!(report.problems, []);
 }

@@ -89,8 +89,8 @@ impl Writer {
         }
         new.manifest.switch(storage, unnamed)?;
         let is_compacted = !Arc::ptr_eq(head.snapshot.base(), new.snapshot.base());
-        if is_compacted {
-            // Transactions that began before hold ids of the old base.
+        if !head.snapshot.base().shares_ids_with(new.snapshot.base()) {
+            // Transactions that began before hold other ids.
             head.recent.forget_all(head.last);
         }
         head.snapshot = new.snapshot.clone();

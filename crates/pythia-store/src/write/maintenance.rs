@@ -19,8 +19,9 @@ use pythia_log::Position;
 
 use super::{Head, Writer};
 use crate::StoreError;
+use crate::compact::Extent;
 use crate::delta::MergedRows;
-use crate::delta::device::merge::{due, in_the_way, merge};
+use crate::delta::device::merge::{Unmerged, due, in_the_way, merge};
 use crate::delta::device::{DeviceRun, EachTerm, write_run};
 use crate::manifest::{LogEntry, Manifest, RunEntry, RunId};
 use crate::snapshot::Snapshot;
@@ -255,8 +256,7 @@ impl Writer {
     pub(crate) fn merge_due(&self) -> Result<bool, StoreError> {
         let _alone = self.maintenance.lock();
         self.check(&mut self.head.lock())?;
-        let apart = *self.apart.lock();
-        match due(&self.manifest().runs, apart) {
+        match due(&self.manifest().runs, self.unmerged()) {
             None => Ok(false),
             Some(range) => self.merge_alone(range).map(|()| true),
         }
@@ -267,13 +267,23 @@ impl Writer {
         // A concurrent switch that failed may have left a state with other runs.
         self.check(&mut self.head.lock())?;
         let range = || {
-            let apart = *self.apart.lock();
-            in_the_way(&self.manifest().runs, more, self.options.runs_max, apart)
+            let runs = &self.manifest().runs;
+            in_the_way(runs, more, self.options.runs_max, self.unmerged())
         };
         while let Some(range) = range() {
             self.merge_alone(range)?;
         }
         Ok(())
+    }
+
+    /// Returns the runs that are not merged now.
+    fn unmerged(&self) -> Unmerged {
+        let compacting = self.compacting_from.lock();
+        let kept = compacting.iter().find(|from| from.extent == Extent::Orders);
+        Unmerged {
+            first: kept.map_or(0, |from| from.manifest.runs.len()),
+            apart: *self.apart.lock(),
+        }
     }
 
     /// Merges adjacent device runs into one; the caller holds `maintenance`.
@@ -322,7 +332,10 @@ impl Writer {
     pub(super) fn checkpoint(&self, position: Position) -> Result<(), StoreError> {
         // The store that replaced this one may need log files of the same names.
         self.check_files()?;
-        let needed = self.compacting_from.lock().as_ref().map(position_of);
+        let needed = self.compacting_from.lock().as_ref().and_then(|from| {
+            // With the same ids, nothing is replayed.
+            (from.extent == Extent::Whole).then(|| position_of(&from.manifest))
+        });
         let position = needed.map_or(position, |needed| needed.min(position));
         Ok(self.log.checkpoint(position)?)
     }
@@ -356,7 +369,7 @@ impl Writer {
     pub(super) fn remove_replaced(&self, old: &Manifest) {
         let needed: Vec<String> = {
             let from = self.compacting_from.lock();
-            let of_compaction = from.iter().flat_map(Manifest::folders);
+            let of_compaction = from.iter().flat_map(|from| from.manifest.folders());
             of_compaction.chain(self.manifest().folders()).collect()
         };
         for folder in old.folders().filter(|folder| !needed.contains(folder)) {

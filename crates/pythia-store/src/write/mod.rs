@@ -43,6 +43,7 @@ pub use scrub::Scrubbed;
 pub use transaction::{Allowance, Committed, Transaction};
 
 use crate::StoreError;
+use crate::compact::Extent;
 use crate::delta::{Delta, TermStore};
 use crate::locks::StoreLock;
 use crate::manifest::Manifest;
@@ -69,9 +70,9 @@ pub(crate) struct Writer {
     maintenance: Mutex<()>,
     /// Held while a new base is written.
     compacting: Mutex<()>,
-    /// The state that a running or interrupted compaction makes into a new base. The store keeps this state's runs,
-    /// and the log from its position on, which the compaction replays at the end.
-    compacting_from: Mutex<Option<Manifest>>,
+    /// The state that a running or interrupted compaction makes into a new base. The store keeps this state's runs.
+    /// If ids change, it also keeps the log from the state's position on, which the compaction replays at the end.
+    compacting_from: Mutex<Option<CompactedState>>,
     /// While a load runs: index of the first run on the device that the load's quads are not compared with. Runs from
     /// this index on are not merged with earlier ones. Changes while `maintenance` is held, and when the load ends.
     apart: Mutex<Option<usize>>,
@@ -84,6 +85,13 @@ pub(crate) struct Writer {
     /// Called by a running load; set by tests.
     #[cfg(test)]
     load_hook: Mutex<Option<load::LoadHook>>,
+}
+
+/// A state that is made into a new base.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct CompactedState {
+    pub(crate) manifest: Manifest,
+    pub(crate) extent: Extent,
 }
 
 /// The state that the next commit builds on: the state that readers see, plus commits that are being written.
@@ -161,7 +169,7 @@ impl Writer {
         log: Log,
         pool: Arc<BufferPool>,
         options: MaintenanceOptions,
-        interrupted: Option<Manifest>,
+        interrupted: Option<CompactedState>,
         locks: Vec<StoreLock>,
     ) -> Self {
         let (snapshot, last, runs_made) = {

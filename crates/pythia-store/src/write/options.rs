@@ -4,7 +4,8 @@ use std::path::PathBuf;
 
 use pythia_log::LogOptions;
 
-use crate::compact::CompactionOptions;
+use crate::compact::{CompactionOptions, Extent};
+use crate::delta::device::merge::terms_are_consecutive;
 use crate::manifest::{Manifest, RunEntry};
 
 /// Upper limit of the runs on the device: every read checks each of them.
@@ -63,6 +64,25 @@ impl Default for MaintenanceOptions {
 }
 
 impl MaintenanceOptions {
+    /// Returns what a compaction of a state rewrites. The dictionary is written again once later terms, which are not
+    /// in the order of their ids, are half as many as its own, or fewer than half of its quads are left.
+    pub(crate) fn extent_due(manifest: &Manifest) -> Extent {
+        let Some(dictionary) = &manifest.dictionary else {
+            return Extent::Whole;
+        };
+        let later: u64 = manifest.runs.iter().map(RunEntry::term_count).sum();
+        let removed: u64 = manifest.runs.iter().map(|run| run.removed.quads).sum();
+        let added: u64 = manifest.runs.iter().map(|run| run.added.quads).sum();
+        let quads = (manifest.quads + added).saturating_sub(removed);
+        let is_kept = 2 * later < dictionary.terms
+            && 2 * quads >= dictionary.quads
+            && terms_are_consecutive(&manifest.runs);
+        match is_kept {
+            true => Extent::Orders,
+            false => Extent::Whole,
+        }
+    }
+
     /// Returns whether enough has changed for a compaction.
     pub(crate) fn is_compaction_due(&self, manifest: &Manifest) -> bool {
         let changes: u64 = manifest.runs.iter().map(RunEntry::changes).sum();

@@ -6,7 +6,9 @@ use std::sync::Arc;
 
 use pythia_io::{MemoryStorage, Storage};
 
+use super::CompactedState;
 use super::tests::{Named, change, contents, empty, load, many, open};
+use crate::compact::Extent;
 use crate::manifest::MANIFEST_NAME;
 use crate::optimize::OptimizeOptions;
 use crate::store::{Change, optimize};
@@ -106,7 +108,10 @@ fn a_writer_whose_files_were_replaced_removes_and_overwrites_none() {
             change(&store, &quads(30), &[]).expect("memory");
             if name == "give up" {
                 let writer = store.writer().expect("open for writing");
-                *writer.compacting_from.lock() = Some(writer.manifest());
+                *writer.compacting_from.lock() = Some(CompactedState {
+                    manifest: writer.manifest(),
+                    extent: Extent::Whole,
+                });
             }
             replace(&disk, &files_of_state(&backup));
             let error = step(&store).expect_err("another state");

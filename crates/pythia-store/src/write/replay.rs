@@ -3,11 +3,11 @@
 use std::sync::Arc;
 
 use pythia_log::{ChangeSet, Commit, LogError, LogTerm, NO_GRAPH};
-use pythia_rdf::{TermId, TermKey, TermKind};
+use pythia_rdf::{TermId, TermKey};
 
 use crate::StoreError;
 use crate::delta::device::DeviceRun;
-use crate::delta::{Delta, KindCounts, Quad, Run, TermStore, TermView, kind_index};
+use crate::delta::{Delta, KindCounts, Quad, Run, TermStore, TermView};
 use crate::snapshot::Snapshot;
 
 /// Changes per run.
@@ -16,11 +16,8 @@ const RUN_CHANGES: usize = 1 << 16;
 /// Returns the payload of the next new term of each kind.
 pub(super) fn first_new(base_terms: &KindCounts, runs: &[Arc<DeviceRun>]) -> KindCounts {
     let mut first = *base_terms;
-    for span in runs.iter().flat_map(|run| &run.entry().terms) {
-        let kind = TermKind::from_u8(span.kind).and_then(kind_index);
-        if let Some(index) = kind {
-            first[index] = first[index].max(span.end());
-        }
+    for run in runs {
+        run.entry().raise(&mut first);
     }
     first
 }

@@ -12,10 +12,11 @@ use pythia_rdf::{TermId, TermKey, TermKind};
 use super::load::LoadStep;
 use super::load_tests::{Beside, Moves, load_beside};
 use super::{MaintenanceOptions, Transaction};
+use crate::compact::Extent;
 use crate::load::LoadProgress;
 use crate::load::store_tests::{options, source};
 use crate::store::{OpenOptions, Store};
-use crate::testing::{SMALL_PAGES, write_segment};
+use crate::testing::{SMALL_PAGES, TERMS, write_segment_of};
 use crate::verify::{VerifyOptions, verify};
 use crate::write::WriteOptions;
 use crate::{Order, QuadPattern, Snapshot, StoreError};
@@ -44,8 +45,14 @@ pub(super) fn write_options() -> WriteOptions {
 
 /// Makes a store without quads.
 pub(super) fn empty() -> Arc<MemoryStorage> {
+    empty_of(TERMS)
+}
+
+/// As [`empty`], with this many terms of each kind in its dictionary.
+fn empty_of(terms: u64) -> Arc<MemoryStorage> {
     let storage = Arc::new(MemoryStorage::new());
-    write_segment(storage.clone(), &BTreeSet::new(), SMALL_PAGES).expect("memory does not fail");
+    let none = BTreeSet::new();
+    write_segment_of(storage.clone(), &none, SMALL_PAGES, terms).expect("memory does not fail");
     storage
 }
 
@@ -136,6 +143,8 @@ enum After {
     Flush,
     Merge,
     Compact,
+    /// Compacts the orders, or the whole base if that is due.
+    CompactDue,
     /// Removes all quads.
     Clear,
     /// Loads quads.
@@ -203,6 +212,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
         3 => Just(After::Flush),
         1 => Just(After::Merge),
         1 => Just(After::Compact),
+        3 => Just(After::CompactDue),
         4 => Just(After::Clear),
         2 => numbers().prop_map(After::Load),
         4 => (numbers(), beside()).prop_map(|(load, beside)| After::LoadBeside(load, beside)),
@@ -230,6 +240,7 @@ fn maintain_counting(
         After::Flush => store.flush().map(|_| ()),
         After::Merge => store.maintain(),
         After::Compact => store.compact().map(|_| ()),
+        After::CompactDue => store.writer()?.compact_due().map(|_| ()),
         After::Clear => {
             let all: Vec<Named> = model.iter().cloned().collect();
             change(store, &[], &all).map(|_| ())
@@ -604,7 +615,7 @@ fn scrubbing_finds_a_flipped_bit_and_commits_go_on() {
 /// A failed maintenance step leaves terms and quads unchanged for readers and commits.
 #[test]
 fn commits_go_on_after_maintenance_has_failed_anywhere() {
-    for after in [After::Flush, After::Compact] {
+    for after in [After::Flush, After::Compact, After::CompactDue] {
         let faulty = FaultyStorage::new(empty(), FaultPlan::none());
         let store = open(Arc::new(faulty.clone())).expect("sound");
         let mut model = BTreeSet::new();
@@ -647,8 +658,15 @@ pub(super) fn many(from: u32, count: u32) -> Vec<Named> {
 /// does not write finished parts again.
 #[test]
 fn an_interrupted_compaction_continues_after_any_crash() {
+    // Without terms in the dictionary, the whole base is written again.
+    go_on_after_any_crash(0, Extent::Whole);
+    go_on_after_any_crash(TERMS, Extent::Orders);
+}
+
+/// Interrupts compactions of a store with this many terms of each kind.
+fn go_on_after_any_crash(terms: u64, extent: Extent) {
     let disk = || {
-        let disk = empty();
+        let disk = empty_of(terms);
         let store = open(disk.clone()).expect("sound");
         for from in [0, 300, 600] {
             change(&store, &many(from, 300), &[]).expect("memory");
@@ -660,6 +678,8 @@ fn an_interrupted_compaction_continues_after_any_crash() {
     let calm = FaultyStorage::new(disk(), FaultPlan::none());
     let store = open(Arc::new(calm.clone())).expect("sound");
     let (opened, before) = (calm.operations(), calm.bytes_appended());
+    let manifest = store.manifest();
+    assert_eq!(MaintenanceOptions::extent_due(&manifest), extent);
     writer(&store).compact_due().expect("no faults");
     let whole = calm.bytes_appended() - before;
     drop(store);
@@ -687,7 +707,7 @@ fn an_interrupted_compaction_continues_after_any_crash() {
         assert!(contents(&store) == expected, "crash at {crash}");
         drop(store);
         let leftovers = |names: Vec<String>| {
-            let is_left = |name: &String| name == "FROM" || name.ends_with(".part");
+            let is_left = |name: &String| name.starts_with("FROM") || name.ends_with(".part");
             names.into_iter().filter(is_left).count()
         };
         let store = open(disk.clone()).expect("sound");
@@ -697,15 +717,21 @@ fn an_interrupted_compaction_continues_after_any_crash() {
             0
         );
         let folders = disk.list("").expect("memory");
-        let of_state = |name: &&String| name.starts_with("run-") || name.starts_with("segment-");
+        let of_state = |name: &&String| {
+            let kinds = ["run-", "segment-", "dictionary-"];
+            kinds.iter().any(|kind| name.starts_with(kind))
+        };
         assert_eq!(
             folders.iter().filter(of_state).count(),
-            1 + manifest.runs.len()
+            2 + manifest.runs.len()
         );
         drop(store);
         let report = verify(disk, VerifyOptions::default(), &mut |_| {});
         assert_eq!(report.problems, [], "crash at {crash}");
     }
+    // Both begin a file of the log.
+    let log = write_options().log.file_bytes;
+    let (least, whole) = (least - log, whole - log);
     assert!(least < whole / 2, "{least} of {whole} bytes at least");
 }
 

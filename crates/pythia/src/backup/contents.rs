@@ -124,6 +124,9 @@ impl Contents {
             names.extend(named);
         };
         add(manifest.segment.folder(), &manifest.files);
+        if let Some(dictionary) = &manifest.dictionary {
+            add(dictionary.id.folder(), &dictionary.files);
+        }
         for auxiliary in &manifest.auxiliary {
             add(auxiliary.id.folder(), &auxiliary.files);
         }

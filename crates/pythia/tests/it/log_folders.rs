@@ -160,7 +160,7 @@ fn backups_and_the_archive_that_the_store_knows_restore_every_commit() {
     let log = manifest.log.as_ref().unwrap();
     assert_eq!(
         (manifest.format, &log.archive, log.devices.len()),
-        (4, &None, 0)
+        (*pythia::STORE_FORMATS.end(), &None, 0)
     );
     restored
         .update("INSERT DATA { <http://e/s> <http://e/p> 999 }")

@@ -35,16 +35,25 @@ pub fn level(bytes: u64) -> u32 {
         .map_or(0, |log| log + 1)
 }
 
+/// The runs that are not merged, or not with others.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Unmerged {
+    /// Number of leading runs that stay as they are, because a compaction of the orders reads them.
+    pub first: usize,
+    /// Index of the first run that is not merged with earlier ones, because of a load.
+    pub apart: Option<usize>,
+}
+
 /// Returns the runs to merge next, given all runs from the oldest on; `None` if there are few enough. Their new terms
-/// are consecutive, and runs from the index `apart` on are not merged with earlier ones.
-pub fn due(runs: &[RunEntry], apart: Option<usize>) -> Option<Range<usize>> {
+/// are consecutive.
+pub fn due(runs: &[RunEntry], unmerged: Unmerged) -> Option<Range<usize>> {
     let levels: Vec<u32> = runs.iter().map(|run| level(run.bytes())).collect();
     let highest = levels.iter().copied().max()?;
     (0..=highest).find_map(|wanted| {
-        let mut start = 0;
+        let mut start = unmerged.first;
         while start < levels.len() {
             let joins = |&place: &usize| {
-                let follows = place == start || may_join(runs, place, apart);
+                let follows = place == start || may_join(runs, place, unmerged);
                 levels[place] <= wanted && follows
             };
             let length = (start..levels.len()).take_while(joins).count();
@@ -59,13 +68,13 @@ pub fn due(runs: &[RunEntry], apart: Option<usize>) -> Option<Range<usize>> {
 }
 
 /// Returns the runs to merge, given all runs from the oldest on, before `more` runs may be added to a store that may
-/// have at most `most`; `None` if there is room, or no two runs have consecutive terms. Of all adjacent runs that
-/// suffice, chooses those with the fewest bytes; `apart` is as for [`due`].
+/// have at most `most`; `None` if there is room, or no two runs may be merged. Of all adjacent runs that suffice,
+/// chooses those with the fewest bytes.
 pub fn in_the_way(
     runs: &[RunEntry],
     more: usize,
     most: usize,
-    apart: Option<usize>,
+    unmerged: Unmerged,
 ) -> Option<Range<usize>> {
     let excess = (runs.len() + more).saturating_sub(most);
     if excess == 0 || runs.len() < 2 {
@@ -74,21 +83,54 @@ pub fn in_the_way(
     let count = (excess + 1).clamp(FAN_IN, MERGED_MAX).min(runs.len());
     let join = |range: &Range<usize>| {
         let mut places = range.start + 1..range.end;
-        places.all(|place| may_join(runs, place, apart))
+        places.all(|place| may_join(runs, place, unmerged))
     };
     let bytes = |range: &Range<usize>| -> u64 {
         let runs = runs[range.clone()].iter();
         runs.map(RunEntry::bytes).sum()
     };
     (2..=count).rev().find_map(|count| {
-        let ranges = (0..=runs.len() - count).map(|start| start..start + count);
+        let starts = unmerged.first..(runs.len() + 1).saturating_sub(count);
+        let ranges = starts.map(|start| start..start + count);
         ranges.filter(join).min_by_key(bytes)
     })
 }
 
-/// Returns whether the run at an index may be merged with the one before it.
-fn may_join(runs: &[RunEntry], place: usize, apart: Option<usize>) -> bool {
-    apart != Some(place) && gap(&runs[place - 1], &runs[place]).is_none()
+/// Returns whether the run at an index may be merged with the one before it. The first run with quads is not merged
+/// with terms whose quads are in the base: they would be written again with each compaction.
+fn may_join(runs: &[RunEntry], place: usize, unmerged: Unmerged) -> bool {
+    let (before, after) = (&runs[place - 1], &runs[place]);
+    let is_first_with_quads = place == term_runs(runs) && place < runs.len();
+    unmerged.apart != Some(place) && !is_first_with_quads && gap(before, after).is_none()
+}
+
+/// Returns the number of leading runs that have terms and no quads: compactions have moved their quads to the base.
+pub fn term_runs(runs: &[RunEntry]) -> usize {
+    runs.iter().take_while(|run| run.changes() == 0).count()
+}
+
+/// Writes a run with the new terms of others, which are adjacent in the manifest's list, and without their quads;
+/// `None` if they have no terms.
+pub fn merge_only_terms(
+    storage: Arc<dyn Storage>,
+    id: RunId,
+    runs: &[Arc<DeviceRun>],
+    pace: &Pace,
+) -> Result<Option<RunEntry>, StoreError> {
+    let terms_max: u64 = runs.iter().map(|run| run.entry().term_count()).sum();
+    let Some(first) = runs.first().filter(|_| terms_max > 0) else {
+        return Ok(None);
+    };
+    let writer = DeviceRunWriter::new(pace.limit(storage), id, first.added().options());
+    let mut terms = writer.terms(&first_payloads(runs)?, terms_max)?;
+    merge_terms(runs, &mut terms, pace)?;
+    writer.seal_terms(terms).map(Some)
+}
+
+/// Returns whether the new terms of all runs are consecutive.
+pub fn terms_are_consecutive(runs: &[RunEntry]) -> bool {
+    runs.windows(2)
+        .all(|pair| gap(&pair[0], &pair[1]).is_none())
 }
 
 /// Writes a run with the changes and the new terms of others, which are adjacent in the manifest's list. Takes the

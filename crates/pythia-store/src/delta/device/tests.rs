@@ -7,7 +7,7 @@ use proptest::prelude::*;
 use pythia_io::{BufferPool, FaultPlan, FaultyStorage, MemoryStorage, Storage};
 use pythia_rdf::{OwnedKey, TermId, TermKey, TermKind};
 
-use super::merge::{due, in_the_way, level, merge};
+use super::merge::{Unmerged, due, in_the_way, level, merge};
 use super::*;
 use crate::manifest::{RunId, SegmentEntry, TermSpan};
 use crate::pace::Pace;
@@ -367,19 +367,24 @@ fn entries(sizes: &[u64]) -> Vec<RunEntry> {
     sizes.iter().enumerate().map(entry).collect()
 }
 
+const ANY: Unmerged = Unmerged {
+    first: 0,
+    apart: None,
+};
+
 #[test]
 fn neighbours_of_a_level_are_merged() {
     assert_eq!(
         [0, 3, 4, 15, 16, 64].map(|size| level(size << 20)),
         [0, 0, 1, 1, 2, 3]
     );
-    assert_eq!(due(&entries(&[]), None), None);
-    assert_eq!(due(&entries(&[100, 1, 1, 1]), None), None);
-    assert_eq!(due(&entries(&[100, 1, 1, 1, 1]), None), Some(1..5));
-    assert_eq!(due(&entries(&[100, 5, 5, 1, 5, 5, 1]), None), Some(1..7));
-    assert_eq!(due(&entries(&[1, 1, 100, 1, 1]), None), None);
+    assert_eq!(due(&entries(&[]), ANY), None);
+    assert_eq!(due(&entries(&[100, 1, 1, 1]), ANY), None);
+    assert_eq!(due(&entries(&[100, 1, 1, 1, 1]), ANY), Some(1..5));
+    assert_eq!(due(&entries(&[100, 5, 5, 1, 5, 5, 1]), ANY), Some(1..7));
+    assert_eq!(due(&entries(&[1, 1, 100, 1, 1]), ANY), None);
     assert_eq!(
-        due(&entries(&[100, 100, 5, 100, 100, 5, 5]), None),
+        due(&entries(&[100, 100, 5, 100, 100, 5, 5]), ANY),
         Some(0..7)
     );
     // Only runs with consecutive new terms can be merged.
@@ -395,31 +400,28 @@ fn neighbours_of_a_level_are_merged() {
         }
         entries
     };
-    assert_eq!(due(&with_gaps(&[0, 1, 2, 3]), None), Some(0..4));
-    assert_eq!(due(&with_gaps(&[0, 1, 7, 8]), None), None);
-    assert_eq!(due(&with_gaps(&[0, 7, 8, 9, 10]), None), Some(1..5));
+    assert_eq!(due(&with_gaps(&[0, 1, 2, 3]), ANY), Some(0..4));
+    assert_eq!(due(&with_gaps(&[0, 1, 7, 8]), ANY), None);
+    assert_eq!(due(&with_gaps(&[0, 7, 8, 9, 10]), ANY), Some(1..5));
     assert_eq!(
-        in_the_way(&with_gaps(&[0, 1, 7, 8, 9]), 1, 4, None),
+        in_the_way(&with_gaps(&[0, 1, 7, 8, 9]), 1, 4, ANY),
         Some(2..5)
     );
-    assert_eq!(
-        in_the_way(&with_gaps(&[0, 5, 10, 15, 20]), 1, 4, None),
-        None
-    );
+    assert_eq!(in_the_way(&with_gaps(&[0, 5, 10, 15, 20]), 1, 4, ANY), None);
 }
 
 #[test]
 fn the_smallest_neighbours_make_room_and_never_too_many_at_once() {
     let few = entries(&[100, 7, 1, 1, 2, 1, 50, 1]);
-    assert_eq!(in_the_way(&few, 1, 9, None), None);
-    assert_eq!(in_the_way(&few, 1, 8, None), Some(2..6));
-    assert_eq!(in_the_way(&few, 5, 8, None), Some(2..8));
-    assert_eq!(in_the_way(&few[..3], 3, 1, None), Some(0..3));
-    assert_eq!(in_the_way(&few[..1], 3, 1, None), None);
+    assert_eq!(in_the_way(&few, 1, 9, ANY), None);
+    assert_eq!(in_the_way(&few, 1, 8, ANY), Some(2..6));
+    assert_eq!(in_the_way(&few, 5, 8, ANY), Some(2..8));
+    assert_eq!(in_the_way(&few[..3], 3, 1, ANY), Some(0..3));
+    assert_eq!(in_the_way(&few[..1], 3, 1, ANY), None);
     let mut many = entries(&[1; 1006]);
-    assert_eq!(due(&many, None), Some(0..32));
+    assert_eq!(due(&many, ANY), Some(0..32));
     let mut merges = 0;
-    while let Some(range) = in_the_way(&many, 3, 32, None) {
+    while let Some(range) = in_the_way(&many, 3, 32, ANY) {
         assert!((2..=32).contains(&range.len()));
         let merged = many[range.start].clone();
         many.splice(range, [merged]);
@@ -430,12 +432,43 @@ fn the_smallest_neighbours_make_room_and_never_too_many_at_once() {
 
 #[test]
 fn runs_before_and_after_a_place_are_merged_apart() {
+    let apart = |place| Unmerged {
+        apart: Some(place),
+        ..ANY
+    };
     let few = entries(&[1, 1, 1, 1, 1, 1, 1, 1]);
-    assert_eq!(due(&few, Some(3)), Some(3..8));
-    assert_eq!(due(&few, Some(5)), Some(0..5));
-    assert_eq!(due(&few[..6], Some(3)), None);
-    assert_eq!(due(&few, Some(8)), Some(0..8));
-    assert_eq!(in_the_way(&few, 1, 8, Some(2)), Some(2..6));
-    assert_eq!(in_the_way(&few[..4], 3, 4, Some(3)), Some(0..3));
-    assert_eq!(in_the_way(&few[..2], 3, 1, Some(1)), None);
+    assert_eq!(due(&few, apart(3)), Some(3..8));
+    assert_eq!(due(&few, apart(5)), Some(0..5));
+    assert_eq!(due(&few[..6], apart(3)), None);
+    assert_eq!(due(&few, apart(8)), Some(0..8));
+    assert_eq!(in_the_way(&few, 1, 8, apart(2)), Some(2..6));
+    assert_eq!(in_the_way(&few[..4], 3, 4, apart(3)), Some(0..3));
+    assert_eq!(in_the_way(&few[..2], 3, 1, apart(1)), None);
+}
+
+#[test]
+fn the_runs_that_a_compaction_reads_are_not_merged() {
+    let first = |first| Unmerged { first, ..ANY };
+    let few = entries(&[1, 1, 1, 1, 1, 1, 1, 1]);
+    assert_eq!(due(&few, first(3)), Some(3..8));
+    assert_eq!(due(&few, first(5)), None);
+    assert_eq!(due(&few, first(8)), None);
+    assert_eq!(in_the_way(&few, 1, 8, first(6)), Some(6..8));
+    assert_eq!(in_the_way(&few, 1, 8, first(7)), None);
+    assert_eq!(in_the_way(&few, 5, 8, first(8)), None);
+}
+
+#[test]
+fn terms_whose_quads_are_in_the_base_are_merged_with_their_like() {
+    let mut runs = entries(&[1; 10]);
+    for run in &mut runs[5..] {
+        run.added.quads = 7;
+    }
+    assert_eq!(due(&runs, ANY), Some(0..5));
+    assert_eq!(due(&runs[2..], ANY), Some(3..8));
+    assert_eq!(due(&runs[2..8], ANY), None);
+    assert_eq!(in_the_way(&runs[4..6], 3, 2, ANY), None);
+    // Terms that no quad uses follow changes: they go with these.
+    runs[7].added.quads = 0;
+    assert_eq!(due(&runs[5..], ANY), Some(0..5));
 }

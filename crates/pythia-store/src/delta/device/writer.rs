@@ -12,7 +12,7 @@ use super::{DIRECTORY_NAME, MAGIC, VERSION};
 use crate::StoreError;
 use crate::manifest::{ADDED, ManifestFile, REMOVED, RunEntry, RunId};
 use crate::pattern::Order;
-use crate::segment::{OrderDirectory, OrderWriter, SegmentOptions, SegmentWriter};
+use crate::segment::{OrderDirectory, OrderWriter, SegmentOptions, SegmentWriter, TermsPlace};
 
 /// A run being written into a folder that no manifest names yet. Orders and terms are independent of each other and
 /// may be written from different threads.
@@ -30,7 +30,7 @@ impl DeviceRunWriter {
     pub fn new(storage: Arc<dyn Storage>, id: RunId, options: SegmentOptions) -> Self {
         let segment = |name| {
             let folder = format!("{}/{name}", id.folder());
-            SegmentWriter::new(Arc::clone(&storage), folder, options)
+            SegmentWriter::new(Arc::clone(&storage), folder, TermsPlace::Inside, options)
         };
         Self {
             segments: Some([segment(ADDED), segment(REMOVED)]),
@@ -114,8 +114,8 @@ impl DeviceRunWriter {
         let [added_writer, removed_writer] = self.segments.take().expect("sealed once");
         let entry = RunEntry {
             id: self.id,
-            added: added_writer.seal(terms.dictionary, added)?,
-            removed: removed_writer.seal(nothing, removed)?,
+            added: added_writer.seal(Some(terms.dictionary), added)?.segment,
+            removed: removed_writer.seal(Some(nothing), removed)?.segment,
             files,
             terms: terms.spans,
         };
