@@ -103,7 +103,7 @@ fn measure(name: &str, quads: Vec<Quad>, graphs: u64) -> Result<(), Box<dyn Erro
         Ok(storage.open(&name)?.len() as f64 / quads.len() as f64)
     };
     print!("{name}:");
-    for order in Order::ALL {
+    for order in Order::OF_ALL_GRAPHS {
         print!(
             " {} {:.2}",
             order.name(),

@@ -5,7 +5,7 @@
 //!
 //! ```text
 //! base, runs ─ find used terms ─ merge dictionaries ─ new ids ───┐
-//! base orders ─ drop removed rows ─ new ids (in order) ──────────┼─ merge ─ SPO, OPS, PSO, POS
+//! base orders ─ drop removed rows ─ new ids (in order) ──────────┼─ merge ─ the orders
 //! other rows ─ new ids ─ sort ───────────────────────────────────┘
 //! ```
 //!

@@ -31,15 +31,12 @@ pub use segment::{ManifestFile, SegmentEntry, SegmentId};
 pub const FORMAT_VERSION: u32 = 2;
 /// The format of stores with auxiliary files, which older programs would not find.
 pub const FORMAT_AUXILIARY: u32 = 3;
-/// The format of stores that were opened for writing: they have a log, and perhaps runs.
-pub const FORMAT_LOG: u32 = 4;
-/// The format of stores with an archive or with log folders outside the store. Earlier programs would create missing
-/// log folders and do not know of the archive.
-pub const FORMAT_FOLDERS: u32 = 5;
-/// The format of stores whose dictionary has a folder of its own, so that a compaction can keep it.
-pub const FORMAT_DICTIONARY: u32 = 6;
-/// The formats that this program reads. Format 1 had no characteristic sets.
-pub const FORMATS_READ: std::ops::RangeInclusive<u32> = 1..=FORMAT_DICTIONARY;
+/// The format of stores that this program has written: the dictionary has a folder of its own, so that a compaction can
+/// keep it, and segments have the order GPSO.
+pub const FORMAT_GRAPHS: u32 = 6;
+/// The formats that this program reads. Format 1 had no characteristic sets; 4 was that of stores with a log, 5 of those
+/// with log folders outside the store or an archive.
+pub const FORMATS_READ: std::ops::RangeInclusive<u32> = 1..=FORMAT_GRAPHS;
 /// The manifest's name in the store.
 pub const MANIFEST_NAME: &str = "MANIFEST";
 /// A file that exists while a segment is being written. Without a manifest beside it, it shows that the files are
@@ -103,7 +100,7 @@ pub struct Manifest {
     pub quads: u64,
     /// Its files.
     pub files: Vec<ManifestFile>,
-    /// The dictionary; makes the format [`FORMAT_DICTIONARY`]. `None`: it is among the files of the segment.
+    /// The dictionary; makes the format [`FORMAT_GRAPHS`]. `None`: it is among the files of the segment.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub dictionary: Option<DictionaryEntry>,
     /// Auxiliary files of the segment; make the format [`FORMAT_AUXILIARY`].
@@ -112,7 +109,7 @@ pub struct Manifest {
     /// Runs of changes on top of the segment.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub runs: Vec<RunEntry>,
-    /// The log; makes the format [`FORMAT_LOG`].
+    /// The log; makes the format [`FORMAT_GRAPHS`].
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub log: Option<LogEntry>,
 }
@@ -154,14 +151,12 @@ impl Manifest {
 
     /// Returns the format that tells older programs whether they can read the store.
     pub fn format_needed(&self) -> u32 {
-        if self.dictionary.is_some() {
-            return FORMAT_DICTIONARY;
+        if self.dictionary.is_some() || self.log.is_some() {
+            return FORMAT_GRAPHS;
         }
-        match (&self.log, self.auxiliary.is_empty()) {
-            (Some(log), _) if log.has_folders() => FORMAT_FOLDERS,
-            (Some(_), _) => FORMAT_LOG,
-            (None, false) => FORMAT_AUXILIARY,
-            (None, true) => FORMAT_VERSION,
+        match self.auxiliary.is_empty() {
+            false => FORMAT_AUXILIARY,
+            true => FORMAT_VERSION,
         }
     }
 
@@ -339,7 +334,7 @@ mod tests {
         let Err(StoreError::Format { found, supported }) = error else {
             panic!("{error:?}");
         };
-        assert_eq!((found, supported), (newer, FORMAT_DICTIONARY));
+        assert_eq!((found, supported), (newer, FORMAT_GRAPHS));
     }
 
     /// As written by a program that knew no identities.
@@ -352,7 +347,7 @@ mod tests {
         let checksum = crc32c::crc32c(body.as_bytes());
         let old = Manifest::from_bytes(format!("{body}{checksum:08x}\n").as_bytes());
         let mut old = old.expect("format 4 is read");
-        assert_eq!((old.format, old.format_needed()), (4, FORMAT_FOLDERS));
+        assert_eq!((old.format, old.format_needed()), (4, FORMAT_GRAPHS));
         let log = old.log.as_mut().expect("it has a log");
         let folder = |path: &str, id| LogFolder {
             path: path.to_owned(),

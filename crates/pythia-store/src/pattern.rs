@@ -25,6 +25,14 @@ pub enum GraphFilter {
 }
 
 impl GraphFilter {
+    /// Returns the one graph that passes, if it is named.
+    pub const fn one_named(self) -> Option<TermId> {
+        match self {
+            Self::One(graph) if graph.0 != TermId::DEFAULT_GRAPH.0 => Some(graph),
+            _ => None,
+        }
+    }
+
     /// Returns whether a quad of `graph` passes.
     #[inline]
     pub const fn accepts(self, graph: TermId) -> bool {
@@ -49,7 +57,7 @@ pub struct QuadPattern {
     pub graph: GraphFilter,
 }
 
-/// The orders in which a segment keeps its quads; ties are broken by graph.
+/// The orders in which a segment keeps its quads; ties are broken by graph, except in the order that begins with it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Deserialize, Serialize)]
 pub enum Order {
     /// Subject, predicate, object: tuple pages.
@@ -60,11 +68,21 @@ pub enum Order {
     Pso,
     /// Predicate, object, subject: column pages.
     Pos,
+    /// Graph, predicate, subject, object: column pages of the quads of named graphs. The others are not in it.
+    Gpso,
 }
 
 impl Order {
-    /// All four.
-    pub const ALL: [Self; 4] = [Self::Spo, Self::Ops, Self::Pso, Self::Pos];
+    /// Returns whether the order has a quad of this graph.
+    #[inline]
+    pub const fn has_graph(self, graph: u64) -> bool {
+        !matches!(self, Self::Gpso) || graph != TermId::DEFAULT_GRAPH.0
+    }
+
+    /// The orders of all quads.
+    pub const OF_ALL_GRAPHS: [Self; 4] = [Self::Spo, Self::Ops, Self::Pso, Self::Pos];
+    /// All five.
+    pub const ALL: [Self; 5] = [Self::Spo, Self::Ops, Self::Pso, Self::Pos, Self::Gpso];
 
     /// Returns the name for file names, counters and messages.
     pub const fn name(self) -> &'static str {
@@ -73,10 +91,11 @@ impl Order {
             Self::Ops => "ops",
             Self::Pso => "pso",
             Self::Pos => "pos",
+            Self::Gpso => "gpso",
         }
     }
 
-    /// Returns the components in the order that rows are sorted by, the graph last.
+    /// Returns the components in the order that rows are sorted by.
     pub const fn components(self) -> [Component; 4] {
         use Component::{Graph, Object, Predicate, Subject};
         match self {
@@ -84,6 +103,7 @@ impl Order {
             Self::Ops => [Object, Predicate, Subject, Graph],
             Self::Pso => [Predicate, Subject, Object, Graph],
             Self::Pos => [Predicate, Object, Subject, Graph],
+            Self::Gpso => [Graph, Predicate, Subject, Object],
         }
     }
 }

@@ -24,7 +24,7 @@ pub use changes::{ChangesReport, NextStep, RunReport};
 pub struct StoreReport {
     /// The counts.
     pub statistics: Statistics,
-    /// The orders, in [`Order::ALL`]'s order.
+    /// The orders that the store has, in [`Order::ALL`]'s order.
     pub orders: Vec<OrderReport>,
     /// The dictionary's file.
     pub dictionary: FileReport,
@@ -108,8 +108,9 @@ impl StoreReport {
         Self {
             statistics: snapshot.statistics().clone(),
             orders: Order::ALL
-                .map(|order| order_report(segment, order))
-                .to_vec(),
+                .into_iter()
+                .filter_map(|order| order_report(segment, order))
+                .collect(),
             dictionary: FileReport {
                 page_bytes: dictionary.page_bytes(),
                 pages: dictionary.page_count(),
@@ -126,7 +127,7 @@ impl StoreReport {
         }
     }
 
-    /// Returns the bytes of the four orders.
+    /// Returns the bytes of the orders.
     pub fn order_bytes(&self) -> u64 {
         self.orders.iter().map(|order| order.file.bytes()).sum()
     }
@@ -146,24 +147,19 @@ impl StoreReport {
     }
 }
 
-fn order_report(segment: &Segment, order: Order) -> OrderReport {
-    let pages = segment.paged_file(order);
+fn order_report(segment: &Segment, order: Order) -> Option<OrderReport> {
+    let pages = segment.paged_file(order)?;
     let contents = match order {
         Order::Spo => OrderContents::Tuples(segment.spo.directory().statistics),
         Order::Ops => OrderContents::Tuples(segment.ops.directory().statistics),
-        Order::Pso | Order::Pos => {
-            let columns = if order == Order::Pso {
-                &segment.pso
-            } else {
-                &segment.pos
-            };
+        Order::Pso | Order::Pos | Order::Gpso => {
             let [
                 header_bytes,
                 predicate_bytes,
                 second_bytes,
                 third_bytes,
                 graph_bytes,
-            ] = columns.directory().used_bytes;
+            ] = segment.column_file(order)?.directory().used_bytes;
             OrderContents::Columns {
                 header_bytes,
                 predicate_bytes,
@@ -173,14 +169,14 @@ fn order_report(segment: &Segment, order: Order) -> OrderReport {
             }
         }
     };
-    OrderReport {
+    Some(OrderReport {
         order,
         file: FileReport {
             page_bytes: pages.page_bytes(),
             pages: pages.page_count(),
         },
         contents,
-    }
+    })
 }
 
 /// The distribution of nodes by their number of edges at one end.

@@ -6,7 +6,7 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use pythia_io::DeviceProfile;
+use pythia_io::{DeviceProfile, PagedFile};
 use pythia_rdf::key::{self, Encoded};
 use pythia_rdf::{TermId, TermKey, TermKind, inline};
 use rustc_hash::FxHashMap;
@@ -284,14 +284,19 @@ impl Snapshot {
     /// by graph.
     ///
     /// A bound subject or object is looked up in its tuple page, a bound predicate in the columns; with nothing
-    /// bound, the file of `order` is read. Only two combinations are collected and sorted in memory: a subject alone
-    /// in order OPS, and an object alone in order SPO.
+    /// bound, the file of `order` is read; a graph alone, or a graph and a predicate, in GPSO. Collected and sorted in
+    /// memory are a subject alone in order OPS, an object alone in order SPO, and a graph of up to a million quads in an
+    /// order that its predicates do not lead. GPSO is the same as PSO here, as a scan of one graph has no other.
     pub fn scan(
         &self,
         pattern: &QuadPattern,
         order: Order,
         wanted: &[Component],
     ) -> Result<QuadScan, StoreError> {
+        let order = match order {
+            Order::Gpso => Order::Pso,
+            order => order,
+        };
         let merged = |delta| self.merged(delta, pattern, order, None, wanted);
         if let Some(scan) = self.changes().map(merged).transpose()?.flatten() {
             return Ok(scan);
@@ -383,26 +388,26 @@ impl Snapshot {
 
     /// Counts the pages read so far through the store's pool, by all its users.
     pub fn counters(&self) -> pythia_io::Counters {
-        self.base.paged_file(Order::Spo).pool().counters()
+        self.base.spo.file().pool().counters()
     }
 
     /// Returns the speed of the device: its latency, its best queue depth, the cost of a page in a batch and of bytes
     /// in sequence.
     pub fn device(&self) -> &DeviceProfile {
-        self.base.paged_file(Order::Spo).pool().device()
+        self.base.spo.file().pool().device()
     }
 
     /// Returns the expected costs of reading from the device: all 0 for a store that fits into the cache.
     pub fn read_costs(&self) -> ReadCosts {
-        let file = |order| self.base.paged_file(order);
-        let file_bytes = |order| file(order).page_count() as f64 * file(order).page_bytes() as f64;
-        let bytes: f64 = Order::ALL.into_iter().map(file_bytes).sum();
-        let cache = file(Order::Spo).pool().budget_bytes() as f64;
+        let (spo, pso) = (self.base.spo.file(), self.base.pso.file());
+        let file_bytes = |file: &PagedFile| file.page_count() as f64 * file.page_bytes() as f64;
+        let bytes: f64 = self.base.paged_files().map(file_bytes).sum();
+        let cache = spo.pool().budget_bytes() as f64;
         let cold = (1.0 - cache / bytes.max(1.0)).max(0.0);
-        let row_bytes = file_bytes(Order::Pso) / (self.statistics().quads as f64).max(1.0);
+        let row_bytes = file_bytes(pso) / (self.statistics().quads as f64).max(1.0);
         ReadCosts {
-            page_us: cold * self.device().random_us(file(Order::Spo).page_bytes()),
-            tuple_pages: file(Order::Spo).page_count() as f64,
+            page_us: cold * self.device().random_us(spo.page_bytes()),
+            tuple_pages: spo.page_count() as f64,
             row_us: cold * self.device().sequential_us(row_bytes),
         }
     }

@@ -87,6 +87,7 @@ pub(crate) fn write_segment_of(
     for order in Order::ALL {
         let mut rows: Vec<Quad> = quads
             .iter()
+            .filter(|quad| order.has_graph(quad[3]))
             .map(|quad| order.components().map(|which| component(quad, which)))
             .collect();
         rows.sort_unstable();

@@ -6,7 +6,7 @@
 //!   bounds, counts);
 //! - terms: dictionary keys are well-formed, sorted and found where their ranks say; ids of quads are in the
 //!   dictionary's ranges and of kinds that their places may have;
-//! - agreement: the four orders hold the same quads, by counts per predicate and by a fingerprint of 128 bits that
+//! - agreement: the orders hold the same quads, by counts per predicate and by a fingerprint of 128 bits that
 //!   does not depend on order;
 //! - runs: all of this for their segments; their filters admit their nodes and terms; their terms are new; they add
 //!   only missing quads and remove only existing ones;
@@ -30,6 +30,7 @@ use crate::manifest::{MANIFEST_NAME, Manifest, RunEntry};
 use crate::optimize;
 use crate::pattern::{End, Order};
 use crate::segment::Segment;
+use crate::segment::sealed::order_file_name;
 use crate::snapshot::Snapshot;
 
 mod columns;
@@ -200,23 +201,36 @@ struct Check<'p> {
 struct OrderSummary {
     quads: u64,
     fingerprint: Fingerprint,
+    /// Those of named graphs; counted in columns only.
+    named_quads: u64,
+    named_fingerprint: Fingerprint,
+}
+
+/// Returns the file of an order.
+fn order_name(segment: &Segment, order: Order) -> String {
+    format!("{}/{}", segment.folder(), order_file_name(order))
 }
 
 impl Check<'_> {
     fn segment(&mut self, segment: &Segment, ids: &IdRanges) {
-        let files = [
-            segment.dictionary.file(),
-            segment.spo.file(),
-            segment.ops.file(),
-            segment.pso.file(),
-            segment.pos.file(),
-        ];
-        self.pages_total += files.iter().map(|file| file.page_count()).sum::<u64>();
+        let files = segment.paged_files().chain([segment.dictionary.file()]);
+        self.pages_total += files.map(PagedFile::page_count).sum::<u64>();
         self.dictionary(&segment.dictionary);
-        let pso = self.columns(segment, End::Subject, ids);
-        let pos = self.columns(segment, End::Object, ids);
+        let pso = self.columns(segment, Order::Pso, ids);
+        let pos = self.columns(segment, Order::Pos, ids);
+        let gpso = self.columns(segment, Order::Gpso, ids);
         let spo = self.tuples(segment, End::Subject, ids);
         let ops = self.tuples(segment, End::Object, ids);
+        if let (Some(pso), Some(gpso)) = (&pso, gpso)
+            && (gpso.quads, gpso.fingerprint) != (pso.named_quads, pso.named_fingerprint)
+        {
+            let file = order_name(segment, Order::Gpso);
+            let message = format!(
+                "its quads ({}) are not those of named graphs in pso ({})",
+                gpso.quads, pso.named_quads
+            );
+            self.problem(&file, None, message);
+        }
         let orders = [
             (Order::Pso, pso),
             (Order::Pos, pos),
@@ -232,14 +246,14 @@ impl Check<'_> {
         };
         for (order, summary) in whole {
             if summary.quads != first.quads || summary.fingerprint != first.fingerprint {
-                let file = segment.paged_file(order).name();
+                let file = order_name(segment, order);
                 let message = format!(
                     "its quads ({}) are not those of {} ({})",
                     summary.quads,
                     first_order.name(),
                     first.quads
                 );
-                self.problem(file, None, message);
+                self.problem(&file, None, message);
             }
         }
     }

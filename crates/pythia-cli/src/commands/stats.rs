@@ -152,7 +152,7 @@ fn print_text(
         )?;
     }
     for (name, bytes) in [
-        ("four orders", report.order_bytes()),
+        ("orders", report.order_bytes()),
         ("dictionary", report.dictionary.bytes()),
         ("directory", report.directory_bytes),
         ("everything", report.total_bytes()),

@@ -365,7 +365,7 @@ pub(crate) fn sorted_slot(pattern: &SlotPattern, order: Order) -> Option<usize> 
     let components = match order {
         Order::Spo => [s, p, o],
         Order::Ops => [o, p, s],
-        Order::Pso => [p, s, o],
+        Order::Pso | Order::Gpso => [p, s, o],
         Order::Pos => [p, o, s],
     };
     match components

@@ -413,7 +413,7 @@ fn sorted_by(triple: &Triple, order: Order) -> Option<usize> {
     let components = match order {
         Order::Spo => [s, p, o],
         Order::Ops => [o, p, s],
-        Order::Pso => [p, s, o],
+        Order::Pso | Order::Gpso => [p, s, o],
         Order::Pos => [p, o, s],
     };
     let slots = components.into_iter().find_map(|place| match place {

@@ -8,6 +8,7 @@ use super::UNCHECKED;
 use super::mapping::IdMapping;
 use crate::StoreError;
 use crate::delta::device::{DeviceRun, RunRows, SegmentRows};
+use crate::delta::{in_order, quad_of};
 use crate::load::runs::RunSpace;
 use crate::load::sorter::{MergedRows, RowSorter, SortPlan};
 use crate::pace::Pace;
@@ -98,8 +99,40 @@ impl OrderCompactor<'_> {
     ) -> Result<OrderDirectory, StoreError> {
         match self.mapping {
             None => self.write_same(order, out),
-            Some(mapping) => self.write_mapped(order, mapping, out),
+            Some(mapping) if self.has(order) => self.write_mapped(order, mapping, out),
+            Some(mapping) => self.write_sorted(order, mapping, out),
         }
+    }
+
+    /// Returns whether base and runs have the order: those of earlier programs may lack one.
+    fn has(&self, order: Order) -> bool {
+        let of_run = |run: &Arc<DeviceRun>| run.added().paged_file(order).is_some();
+        self.base.paged_file(order).is_some() && self.runs.iter().all(of_run)
+    }
+
+    /// Writes an order that base or runs lack: sorts all its rows.
+    fn write_sorted(
+        &self,
+        order: Order,
+        mapping: &IdMapping,
+        mut out: OrderWriter,
+    ) -> Result<OrderDirectory, StoreError> {
+        let added = self.runs.iter().map(|run| run.entry().added.quads);
+        let rows_max = self.base.statistics().quads + added.sum::<u64>();
+        let mut sorted = self.sorted(rows_max, mapping, |take| {
+            let mut rows = CurrentRows::new(self.base, self.runs, Order::Pso)?;
+            while let Some((row, _)) = rows.next_row()? {
+                let quad = quad_of(Order::Pso, &row);
+                if order.has_graph(quad[3]) {
+                    take(in_order(order, &quad))?;
+                }
+            }
+            Ok(())
+        })?;
+        while let Some(row) = sorted.next()? {
+            out.push(row)?;
+        }
+        out.finish()
     }
 
     /// Writes the rows as they are.
@@ -176,12 +209,24 @@ impl OrderCompactor<'_> {
                 true => 0,
                 false => self.base.statistics().quads,
             };
+        self.sorted(rows_max, mapping, |take| {
+            self.each_unordered(order, mapping, take)
+        })
+    }
+
+    /// Returns rows with new ids, sorted: at most so many, which `each` passes on with their old ids.
+    fn sorted(
+        &self,
+        rows_max: u64,
+        mapping: &IdMapping,
+        each: impl FnOnce(&mut dyn FnMut([u64; 4]) -> Result<(), StoreError>) -> Result<(), StoreError>,
+    ) -> Result<SortedRows, StoreError> {
         let plan = self.sort_plan(rows_max);
         let mut sorter = RowSorter::<[u64; 4]>::new(&plan, 0..0);
         let mut scratch = Vec::new();
         let mut block = Vec::with_capacity(BLOCK_ROWS);
         let mut seen = 0_u64;
-        self.each_unordered(order, mapping, |row| {
+        each(&mut |row| {
             block.push(self.mapped(mapping, row)?);
             seen += 1;
             if seen.is_multiple_of(UNCHECKED) {
@@ -221,7 +266,7 @@ impl OrderCompactor<'_> {
         &self,
         order: Order,
         mapping: &IdMapping,
-        mut f: impl FnMut([u64; 4]) -> Result<(), StoreError>,
+        f: &mut dyn FnMut([u64; 4]) -> Result<(), StoreError>,
     ) -> Result<(), StoreError> {
         if self.uses_all_terms {
             let mut rows = RunRows::new(self.runs, order)?;

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use pythia_rdf::TermId;
 
 use super::Delta;
-use super::run::{Run, component, matches, quad_of};
+use super::run::{Run, component, graph_of, matches, quad_of};
 use crate::StoreError;
 use crate::pattern::{Component, GraphFilter, IdBatch, Order, QuadPattern};
 use crate::scan::{SegmentScan, of_segment};
@@ -55,7 +55,7 @@ impl RunRange {
         let all = self.run.rows(self.order);
         while self.rows.start < self.rows.end {
             let row = all.row(self.rows.start);
-            if self.graph.accepts(TermId(row[3])) {
+            if self.graph.accepts(graph_of(self.order, &row)) {
                 self.next = row_key(&quad_of(self.order, &row), components);
                 return;
             }
@@ -279,7 +279,8 @@ fn of_pattern(
     components: &[Component],
 ) -> Option<Input> {
     let (found, rows, is_exact) = match (pattern.subject, pattern.predicate, pattern.object) {
-        (None, None, None) => (order, 0..run.len(), true),
+        (None, _, None) if pattern.graph.one_named().is_some() => run.matching(pattern),
+        (None, None, None) => (order, 0..run.rows(order).len(), true),
         (None, Some(predicate), None) if matches!(order, Order::Pso | Order::Pos) => {
             (order, run.rows(order).range(&[predicate.0]), true)
         }
@@ -295,7 +296,8 @@ fn of_pattern(
     let mut sorted: Vec<(Key, i32)> = rows
         .filter(|&index| {
             let row = all.row(index);
-            pattern.graph.accepts(TermId(row[3])) && (is_exact || matches(pattern, found, &row))
+            pattern.graph.accepts(graph_of(found, &row))
+                && (is_exact || matches(pattern, found, &row))
         })
         .map(|index| {
             let quad = quad_of(found, &all.row(index));
@@ -315,7 +317,7 @@ fn is_sorted_by(order: Order, pattern: &QuadPattern, components: &[Component]) -
         Component::Subject => pattern.subject.is_none(),
         Component::Predicate => pattern.predicate.is_none(),
         Component::Object => pattern.object.is_none(),
-        Component::Graph => true,
+        Component::Graph => !matches!(pattern.graph, GraphFilter::One(_)),
     };
     let all = order.components();
     let free: Vec<Component> = all.iter().copied().filter(is_free).collect();

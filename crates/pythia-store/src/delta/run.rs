@@ -1,4 +1,4 @@
-//! A run in memory: quads that were added and removed, sorted in all four orders.
+//! A run in memory: quads that were added and removed, sorted in all orders.
 //!
 //! Every quad of a run has a sign. For each quad the sum over the base and all runs of a snapshot is 0 or 1,
 //! regardless of the order of the runs, so runs are merged by adding signs and dropping zeros.
@@ -114,11 +114,11 @@ pub(crate) struct PredicateChange {
     pub(crate) object_kinds: u128,
 }
 
-/// Signed quads in all four orders. Immutable.
+/// Signed quads in all orders. Immutable.
 #[derive(Debug, Default)]
 pub(crate) struct Run {
     /// As in [`Order::ALL`].
-    orders: [SignedRows; 4],
+    orders: [SignedRows; Order::ALL.len()],
     /// The nodes that have rows, by end; `None` for a small run, which is searched directly.
     filters: Option<[StoredFilter; 2]>,
     /// Sorted by predicate.
@@ -134,7 +134,8 @@ impl Run {
         Self::of_orders(Order::ALL.map(|order| {
             rows.clear();
             let permuted = |&(quad, sign): &(Quad, i32)| (in_order(order, &quad), sign);
-            rows.extend(changes.iter().map(permuted));
+            let of_order = |(quad, _): &&(Quad, i32)| order.has_graph(quad[3]);
+            rows.extend(changes.iter().filter(of_order).map(permuted));
             rows.sort_unstable_by_key(|entry| entry.0);
             summed(&rows)
         }))
@@ -172,8 +173,8 @@ impl Run {
         }))
     }
 
-    fn of_orders(orders: [SignedRows; 4]) -> Self {
-        let [spo, ops, pso, _] = &orders;
+    fn of_orders(orders: [SignedRows; Order::ALL.len()]) -> Self {
+        let [spo, ops, pso, ..] = &orders;
         let (predicates, graphs) = summary(pso);
         Self {
             filters: (spo.len() >= FILTERED_ROWS_MIN).then(|| [spo, ops].map(filter)),
@@ -197,7 +198,8 @@ impl Run {
 
     /// Returns the approximate memory of the run.
     pub(crate) fn memory_bytes(&self) -> usize {
-        let rows = self.len() * Self::ORDERS * ROW_BYTES;
+        let rows: usize = self.orders.iter().map(SignedRows::len).sum();
+        let rows = rows * ROW_BYTES;
         let filters = self.filters.iter().flatten();
         let filters = filters.map(StoredFilter::memory_bytes).sum::<usize>();
         let predicates = self.predicates.len() * size_of::<PredicateChange>();
@@ -205,7 +207,7 @@ impl Run {
     }
 
     /// Number of orders.
-    pub(crate) const ORDERS: usize = 4;
+    pub(crate) const ORDERS: usize = Order::ALL.len();
 
     /// Returns an upper bound of the bytes of a run of this many rows, except for its list of predicates.
     pub(crate) const fn bytes_of(rows: usize) -> usize {
@@ -358,7 +360,7 @@ impl Run {
             _ => range
                 .filter(|&index| {
                     let row = rows.row(index);
-                    graph.accepts(TermId(row[3])) && accepts(row)
+                    graph.accepts(graph_of(order, &row)) && accepts(row)
                 })
                 .map(|index| i64::from(rows.sign(index)))
                 .sum(),
@@ -446,6 +448,7 @@ pub(crate) fn in_order(order: Order, &[s, p, o, g]: &Quad) -> [u64; 4] {
         Order::Ops => [o, p, s, g],
         Order::Pso => [p, s, o, g],
         Order::Pos => [p, o, s, g],
+        Order::Gpso => [g, p, s, o],
     }
 }
 
@@ -456,7 +459,17 @@ pub(crate) fn quad_of(order: Order, &[a, b, c, g]: &[u64; 4]) -> Quad {
         Order::Ops => [c, b, a, g],
         Order::Pso => [b, a, c, g],
         Order::Pos => [c, a, b, g],
+        Order::Gpso => [c, b, g, a],
     }
+}
+
+/// Returns the graph of a row of an order.
+#[inline]
+pub(crate) fn graph_of(order: Order, row: &[u64; 4]) -> TermId {
+    TermId(match order {
+        Order::Gpso => row[0],
+        Order::Spo | Order::Ops | Order::Pso | Order::Pos => row[3],
+    })
 }
 
 /// Returns a component of a quad.
@@ -467,6 +480,10 @@ pub(crate) fn component(quad: &Quad, component: Component) -> u64 {
 /// Returns the order that finds a pattern, the prefix to look up, and whether the prefix covers the whole pattern.
 fn lookup(pattern: &QuadPattern) -> (Order, Vec<u64>, bool) {
     let (s, p, o) = (pattern.subject, pattern.predicate, pattern.object);
+    if let (None, None, Some(graph)) = (s, o, pattern.graph.one_named()) {
+        let prefix = [Some(graph), p].into_iter().flatten();
+        return (Order::Gpso, prefix.map(|id| id.0).collect(), true);
+    }
     let ids = |ids: &[Option<TermId>]| ids.iter().map_while(|id| id.map(|id| id.0)).collect();
     match (s, p, o) {
         (Some(_), None, Some(_)) => (Order::Spo, ids(&[s]), false),

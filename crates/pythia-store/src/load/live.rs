@@ -134,6 +134,7 @@ impl ResolvedLoad {
             ops: order(Order::Ops)?,
             pso: order(Order::Pso)?,
             pos: order(Order::Pos)?,
+            gpso: order(Order::Gpso)?,
         };
         let put_aside = Mutex::new(KnownQuadsWriter::new(&numbered.file("known quads")));
         let known = |quads: &[Quad]| {
@@ -147,9 +148,8 @@ impl ResolvedLoad {
         };
         let (built, orders) = numbered.write(orders, Some(&known))?;
         progress.begin("seal", 0);
-        let PerOrder { spo, ops, pso, pos } = orders;
         let no_terms = writer.terms(&ends(target.snapshot), 0)?;
-        let entry = writer.seal(no_terms, vec![spo, ops, pso, pos])?;
+        let entry = writer.seal(no_terms, orders.into_list())?;
         let put_aside = put_aside.into_inner().expect("nothing panicked holding it");
         let bytes = entry.bytes() + new_terms.run().map_or(0, |run| run.entry().bytes());
         Ok(Loaded {

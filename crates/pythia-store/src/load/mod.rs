@@ -3,13 +3,13 @@
 //! ```text
 //! sources ─ parse ─ intern ─ batches ─ merge vocabularies ─ dictionary
 //!           (one interner per thread)        │ numbers
-//!                                            └ batch rows ─ sort ─ SPO, OPS, PSO, POS ─ seal ─ manifest
+//!                                            └ batch rows ─ sort ─ orders ─ seal ─ manifest
 //! ```
 //!
 //! Each parse thread numbers terms as it meets them (`interner`). When its share of the memory is full, it seals a
 //! batch: a sorted vocabulary and rows of ranks in it (`batch`). The vocabularies are merged into the dictionary,
 //! which gives every term its number (`numbering`); rows of numbers are packed into integers (`row`), sorted
-//! (`sorter`, `radix`) and written in the four orders (`orders`). Data between phases is in runs, in memory while the
+//! (`sorter`, `radix`) and written in all orders (`orders`). Data between phases is in runs, in memory while the
 //! budget allows and then in unnamed temporary files (`runs`).
 //!
 //! Invariants:
@@ -179,16 +179,17 @@ fn write(
         ops: segment.order(Order::Ops)?,
         pso: segment.order(Order::Pso)?,
         pos: segment.order(Order::Pos)?,
+        gpso: segment.order(Order::Gpso)?,
     };
     let mut terms = Dictionary {
         writer: Some(segment.dictionary()?),
         directory: None,
     };
     let parsed = Parsed::new(sources, options, progress)?;
-    let (built, PerOrder { spo, ops, pso, pos }) = parsed.write(&mut terms, orders)?;
+    let (built, orders) = parsed.write(&mut terms, orders)?;
     progress.begin("seal", 0);
     let directory = terms.directory.expect("the pipeline ends the dictionary");
-    base.seal(directory, vec![spo, ops, pso, pos])?;
+    base.seal(directory, orders.into_list())?;
     let bytes = Manifest::read(&*storage)?.map_or(0, |manifest| manifest.base_bytes());
     Ok(LoadReport::new(built, bytes, progress))
 }

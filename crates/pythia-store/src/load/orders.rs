@@ -1,9 +1,9 @@
-//! Sorting of the batches' rows into the four orders of the segment.
+//! Sorting of the batches' rows into the orders of the segment.
 //!
 //! ```text
 //! batch rows ─ renumber ─ sort ─┐  merge,      ┌─ SPO writer
 //!   (one batch per thread)      ├─ drop ───────┤
-//! batch rows ─ renumber ─ sort ─┘  repeats     └─ PSO, OPS, POS sorters ─ merge ─ writers (side by side)
+//! batch rows ─ renumber ─ sort ─┘  repeats     └─ PSO, OPS, POS, GPSO sorters ─ merge ─ writers (side by side)
 //! ```
 //!
 //! Because the distinct rows come in SPO order, the other orders only need a stable sort by the components that move
@@ -14,6 +14,7 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
 
 use crossbeam_channel::{Receiver, Sender, bounded};
+use pythia_rdf::TermId;
 
 use super::LoadError;
 use super::error::joined;
@@ -34,7 +35,7 @@ const READ_BYTES: std::ops::RangeInclusive<usize> = 1 << 14..=1 << 20;
 pub(super) trait RowSink: Send {
     /// The result of writing all rows.
     type Sealed: Send;
-    /// Takes the next row: ids in the sink's own order, graph last.
+    /// Takes the next row: ids in the sink's own order.
     fn row(&mut self, ids: [u64; 4]) -> Result<(), LoadError>;
     /// Ends the rows.
     fn seal(self) -> Result<Self::Sealed, LoadError>;
@@ -103,6 +104,25 @@ impl Packing {
         }
     }
 
+    /// Returns whether a row is of a named graph.
+    #[inline]
+    fn is_named(&self, quad: Quad) -> bool {
+        self.graph_ids[quad.graph as usize] != TermId::DEFAULT_GRAPH.0
+    }
+
+    /// Returns the orders that rows are sorted into after SPO.
+    fn sorted_orders(&self) -> Vec<RowOrder> {
+        let mut orders = vec![RowOrder::Pso, RowOrder::Ops, RowOrder::Pos];
+        if self
+            .graph_ids
+            .iter()
+            .any(|&id| id != TermId::DEFAULT_GRAPH.0)
+        {
+            orders.push(RowOrder::Gpso);
+        }
+        orders
+    }
+
     /// Returns the ids of the row's subject, predicate, object and graph.
     #[inline]
     fn ids(&self, quad: Quad) -> [u64; 4] {
@@ -122,6 +142,15 @@ pub(super) struct PerOrder<T> {
     pub(super) ops: T,
     pub(super) pso: T,
     pub(super) pos: T,
+    /// Has the quads of named graphs alone.
+    pub(super) gpso: T,
+}
+
+impl<T> PerOrder<T> {
+    /// Returns the values, as in [`Order::ALL`](crate::Order::ALL).
+    pub(super) fn into_list(self) -> Vec<T> {
+        vec![self.spo, self.ops, self.pso, self.pos, self.gpso]
+    }
 }
 
 /// The orders, written.
@@ -136,7 +165,7 @@ pub(super) struct Orders<T> {
     pub(super) spilled: bool,
 }
 
-/// Sorts the rows of all batches and writes the four orders.
+/// Sorts the rows of all batches and writes the orders.
 pub(super) fn write_orders<S: RowSink>(
     batches: Vec<NumberedBatch>,
     terms: TermNumbers,
@@ -160,10 +189,10 @@ struct SortBudget<R> {
 }
 
 impl<R: Row> SortBudget<R> {
-    fn new(rows: usize, plan: &OrdersPlan) -> Self {
+    fn new(rows: usize, sorters: usize, plan: &OrdersPlan) -> Self {
         let threads = plan.threads.max(1);
-        // In memory: the merged SPO runs, three sorters and the scratch space of a sort.
-        let resident = rows.saturating_mul(R::BYTES).saturating_mul(5);
+        // In memory: the merged SPO runs, the sorters of the other orders and the scratch space of a sort.
+        let resident = rows.saturating_mul(R::BYTES).saturating_mul(sorters + 2);
         if resident <= plan.memory_bytes {
             return Self {
                 sort: SortPlan {
@@ -175,9 +204,9 @@ impl<R: Row> SortBudget<R> {
                 threads,
             };
         }
-        // A chunk and its scratch space for each thread, then three chunks and one scratch space; the rest is for
-        // reading runs.
-        let chunks = (2 * threads).max(4) + 1;
+        // A chunk and its scratch space for each thread, then a chunk for each sorter and one scratch space; the rest
+        // is for reading runs.
+        let chunks = (2 * threads).max(sorters + 1) + 1;
         let chunk_rows = (plan.memory_bytes / chunks / R::BYTES).max(1024);
         let runs = rows.div_ceil(chunk_rows) + threads;
         let read_bytes = plan.memory_bytes / chunks / runs.max(1);
@@ -201,7 +230,8 @@ fn write_packed<R: Row, S: RowSink>(
     plan: &OrdersPlan,
 ) -> Result<Orders<S::Sealed>, LoadError> {
     let rows = batches.iter().map(|batch| batch.rows.len()).sum();
-    let budget = SortBudget::<R>::new(rows, plan);
+    let orders = packing.sorted_orders();
+    let budget = SortBudget::<R>::new(rows, orders.len(), plan);
     plan.progress.begin("sort quads", rows as u64);
     let runs = sort_batches::<R>(batches, packing, &budget, plan)?;
     plan.progress.begin("write SPO", rows as u64);
@@ -209,7 +239,8 @@ fn write_packed<R: Row, S: RowSink>(
     let (spo, distinct) = write_spo(merged, packing, sinks.spo, known, &budget, plan)?;
     let quads = distinct.count;
     budget.sort.shrink();
-    plan.progress.begin("write OPS, PSO, POS", 3 * quads);
+    plan.progress
+        .begin("write the other orders", 3 * quads + distinct.sorted.named);
     let job = |order, runs, sink| OrderJob {
         order,
         runs,
@@ -218,13 +249,22 @@ fn write_packed<R: Row, S: RowSink>(
         read_bytes: budget.read_bytes,
         progress: &plan.progress,
     };
-    let [pso, ops, pos] = distinct.sorted;
-    let ops = job(RowOrder::Ops, ops, sinks.ops);
-    let pso = job(RowOrder::Pso, pso, sinks.pso);
-    let pos = job(RowOrder::Pos, pos, sinks.pos);
-    let [ops, pso, pos] = write_side_by_side(ops, [pso, pos], budget.threads)?;
+    let mut sorted = distinct.sorted.orders.into_iter();
+    // Without named graphs, there are no rows of GPSO.
+    let mut runs = || sorted.next().unwrap_or_default();
+    let pso = job(RowOrder::Pso, runs(), sinks.pso);
+    let ops = job(RowOrder::Ops, runs(), sinks.ops);
+    let pos = job(RowOrder::Pos, runs(), sinks.pos);
+    let gpso = job(RowOrder::Gpso, runs(), sinks.gpso);
+    let (ops, [pso, pos, gpso]) = write_side_by_side(ops, [pso, pos, gpso], budget.threads)?;
     Ok(Orders {
-        sealed: PerOrder { spo, ops, pso, pos },
+        sealed: PerOrder {
+            spo,
+            ops,
+            pso,
+            pos,
+            gpso,
+        },
         quads,
         known: distinct.known,
         spilled: budget.sort.file.is_some(),
@@ -313,11 +353,18 @@ fn pack_batch<R: Row>(
 
 type Block<R> = Arc<Vec<R>>;
 
-/// The distinct rows, sorted for PSO, OPS and POS.
+/// The distinct rows.
 struct Distinct<R> {
     count: u64,
     known: u64,
-    sorted: [Vec<SortedRun<R>>; 3],
+    sorted: Sorted<R>,
+}
+
+/// The distinct rows, sorted for the orders of [`Packing::sorted_orders`].
+struct Sorted<R> {
+    /// Rows of named graphs.
+    named: u64,
+    orders: Vec<Vec<SortedRun<R>>>,
 }
 
 /// Merges the SPO runs, writes SPO, and sorts the distinct rows for the other orders.
@@ -419,29 +466,44 @@ fn write_blocks<R: Row, S: RowSink>(
     sink.seal()
 }
 
-/// Sorts incoming rows for PSO, OPS and POS.
+/// Sorts incoming rows for the orders after SPO.
 fn sort_blocks<R: Row>(
     blocks: &Receiver<Block<R>>,
     packing: &Packing,
     budget: &SortBudget<R>,
-) -> Result<[Vec<SortedRun<R>>; 3], LoadError> {
+) -> Result<Sorted<R>, LoadError> {
     let from = Layout::new(RowOrder::Spo, packing.widths);
     let mut scratch = budget.sort.take_chunk();
-    let mut sorters = [RowOrder::Pso, RowOrder::Ops, RowOrder::Pos].map(|order| {
+    let sorter = |order| {
         let mut sorter = RowSorter::<R>::new(&budget.sort, bits_to_sort(order, packing.widths));
         if budget.sort.file.is_none() {
             sorter.expect_rows(budget.sort.chunk_rows);
         }
-        (Layout::new(order, packing.widths), sorter)
-    });
+        (order, Layout::new(order, packing.widths), sorter)
+    };
+    let orders = packing.sorted_orders();
+    let mut sorters: Vec<_> = orders.into_iter().map(sorter).collect();
+    let mut named = 0;
     for block in blocks {
-        for (to, sorter) in &mut sorters {
-            let rows = block.iter().map(|&row| to.pack(from.unpack(row)));
-            sorter.extend(rows, &mut scratch)?;
+        for (order, to, sorter) in &mut sorters {
+            let quads = block.iter().map(|&row| from.unpack(row));
+            if *order == RowOrder::Gpso {
+                let of_named: Vec<R> = quads
+                    .filter(|&quad| packing.is_named(quad))
+                    .map(|quad| to.pack(quad))
+                    .collect();
+                named += of_named.len() as u64;
+                sorter.extend(of_named.into_iter(), &mut scratch)?;
+            } else {
+                sorter.extend(quads.map(|quad| to.pack(quad)), &mut scratch)?;
+            }
         }
     }
-    let [pso, ops, pos] = sorters.map(|(_, sorter)| sorter.finish(&mut scratch));
-    Ok([pso?, ops?, pos?])
+    let sorted = sorters
+        .into_iter()
+        .map(|(_, _, sorter)| sorter.finish(&mut scratch));
+    let orders = sorted.collect::<Result<_, _>>()?;
+    Ok(Sorted { named, orders })
 }
 
 /// One order to be merged and written.
@@ -467,6 +529,7 @@ impl<R: Row, S: RowSink> OrderJob<'_, R, S> {
                     RowOrder::Pso => [p, s, o, g],
                     RowOrder::Ops => [o, p, s, g],
                     RowOrder::Pos => [p, o, s, g],
+                    RowOrder::Gpso => [g, p, s, o],
                 })?;
             }
             self.progress
@@ -477,26 +540,23 @@ impl<R: Row, S: RowSink> OrderJob<'_, R, S> {
     }
 }
 
-/// Writes OPS on one thread, PSO and then POS on another.
+/// Writes OPS on one thread, and the orders in columns, one after the other, on another.
 fn write_side_by_side<R: Row, S: RowSink>(
     ops: OrderJob<'_, R, S>,
-    columns: [OrderJob<'_, R, S>; 2],
+    columns: [OrderJob<'_, R, S>; 3],
     threads: usize,
-) -> Result<[S::Sealed; 3], LoadError> {
-    let write_columns = move || -> Result<[S::Sealed; 2], LoadError> {
-        let [pso, pos] = columns;
-        Ok([pso.write()?, pos.write()?])
+) -> Result<(S::Sealed, [S::Sealed; 3]), LoadError> {
+    let write_columns = move || -> Result<[S::Sealed; 3], LoadError> {
+        let [pso, pos, gpso] = columns;
+        Ok([pso.write()?, pos.write()?, gpso.write()?])
     };
     if threads == 1 {
-        let ops = ops.write()?;
-        let [pso, pos] = write_columns()?;
-        return Ok([ops, pso, pos]);
+        return Ok((ops.write()?, write_columns()?));
     }
     std::thread::scope(|scope| {
         let ops = scope.spawn(move || ops.write());
         let columns = write_columns();
         let ops = joined(ops.join(), "writing OPS")?;
-        let [pso, pos] = columns?;
-        Ok([ops, pso, pos])
+        Ok((ops, columns?))
     })
 }

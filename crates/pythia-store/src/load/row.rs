@@ -152,13 +152,14 @@ impl Widths {
     }
 }
 
-/// The order of the components in a row; the graph is always last.
+/// The order of the components in a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum RowOrder {
     Spo,
     Pso,
     Ops,
     Pos,
+    Gpso,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -189,17 +190,18 @@ impl Layout {
             shift: after,
             mask: u32::MAX.checked_shr(u32::BITS - bits).unwrap_or(0),
         };
-        let (subject, predicate, object) = match order {
-            RowOrder::Spo => (p + o + g, o + g, g),
-            RowOrder::Pso => (o + g, s + o + g, g),
-            RowOrder::Ops => (g, s + g, p + s + g),
-            RowOrder::Pos => (g, o + s + g, s + g),
+        let (subject, predicate, object, graph) = match order {
+            RowOrder::Spo => (p + o + g, o + g, g, 0),
+            RowOrder::Pso => (o + g, s + o + g, g, 0),
+            RowOrder::Ops => (g, s + g, p + s + g, 0),
+            RowOrder::Pos => (g, o + s + g, s + g, 0),
+            RowOrder::Gpso => (o, s + o, 0, p + s + o),
         };
         Self {
             subject: field(s, subject),
             predicate: field(p, predicate),
             object: field(o, object),
-            graph: field(g, 0),
+            graph: field(g, graph),
         }
     }
 
@@ -239,6 +241,7 @@ pub(super) fn bits_to_sort(order: RowOrder, widths: Widths) -> std::ops::Range<u
         RowOrder::Spo => 0,
         RowOrder::Pso => s + o + g,
         RowOrder::Ops | RowOrder::Pos => s + g,
+        RowOrder::Gpso => s + o,
     };
     from..widths.total()
 }
@@ -250,7 +253,8 @@ mod tests {
     use super::*;
 
     fn check<R: Row>(quads: &[Quad], widths: Widths) {
-        for order in [RowOrder::Spo, RowOrder::Pso, RowOrder::Ops, RowOrder::Pos] {
+        use RowOrder::{Gpso, Ops, Pos, Pso, Spo};
+        for order in [Spo, Pso, Ops, Pos, Gpso] {
             let layout = Layout::new(order, widths);
             let key = |quad: &Quad| {
                 let Quad {
@@ -260,10 +264,11 @@ mod tests {
                     graph: g,
                 } = *quad;
                 match order {
-                    RowOrder::Spo => [s, p, o, g],
-                    RowOrder::Pso => [p, s, o, g],
-                    RowOrder::Ops => [o, p, s, g],
-                    RowOrder::Pos => [p, o, s, g],
+                    Spo => [s, p, o, g],
+                    Pso => [p, s, o, g],
+                    Ops => [o, p, s, g],
+                    Pos => [p, o, s, g],
+                    Gpso => [g, p, s, o],
                 }
             };
             for a in quads {

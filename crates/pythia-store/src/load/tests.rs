@@ -91,6 +91,7 @@ fn sinks() -> PerOrder<Rows> {
         ops: sink(),
         pso: sink(),
         pos: sink(),
+        gpso: sink(),
     }
 }
 
@@ -163,6 +164,7 @@ fn the_result_depends_on_the_quads_alone() {
             (&orders.ops, &expected_orders.ops),
             (&orders.pso, &expected_orders.pso),
             (&orders.pos, &expected_orders.pos),
+            (&orders.gpso, &expected_orders.gpso),
         ] {
             assert!(
                 orders == expected,
@@ -196,6 +198,14 @@ fn every_order_holds_every_quad_once() {
             assert!(spo.contains(&quad));
         }
     }
+    assert!(sealed.gpso.is_sorted_by(|x, y| x < y));
+    let of_named: BTreeSet<[u64; 4]> = sealed
+        .gpso
+        .iter()
+        .map(|&[g, p, s, o]| [s, p, o, g])
+        .collect();
+    let named = spo.iter().filter(|quad| quad[3] != 0);
+    assert!(!of_named.is_empty() && of_named.iter().eq(named));
     // The ids decode to the same texts.
     let texts: BTreeSet<String> = spo
         .iter()

@@ -12,10 +12,10 @@ pub struct LogEntry {
     pub store: StoreId,
     /// The first commit that the segment and the runs do not have.
     pub position: Position,
-    /// Log folders outside the store's own; make the format [`FORMAT_FOLDERS`](super::FORMAT_FOLDERS).
+    /// Log folders outside the store's own.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub devices: Vec<LogFolder>,
-    /// The archive, for log files that are no longer needed; makes the format [`FORMAT_FOLDERS`](super::FORMAT_FOLDERS).
+    /// The archive, for log files that are no longer needed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub archive: Option<LogFolder>,
 }
@@ -29,10 +29,6 @@ impl LogEntry {
             devices: Vec::new(),
             archive: None,
         }
-    }
-
-    pub(super) fn has_folders(&self) -> bool {
-        !self.devices.is_empty() || self.archive.is_some()
     }
 }
 

@@ -4,6 +4,7 @@ use pythia_rdf::{TermId, TermKind};
 use serde::{Deserialize, Serialize};
 
 use super::{ManifestFile, SegmentEntry};
+use crate::pattern::Order;
 
 /// The folder of added quads.
 pub(crate) const ADDED: &str = "added";
@@ -87,6 +88,15 @@ impl RunEntry {
             (folder(ADDED), &self.added),
             (folder(REMOVED), &self.removed),
         ]
+    }
+
+    /// Returns the orders that the run has: runs of earlier programs lack GPSO.
+    pub(crate) fn orders(&self) -> impl Iterator<Item = Order> + '_ {
+        let has = |order: &Order| {
+            let name = format!("{}.pages", order.name());
+            self.added.files.iter().any(|file| file.name == name)
+        };
+        Order::ALL.into_iter().filter(has)
     }
 
     /// Returns the number of added and removed quads together.

@@ -1,4 +1,4 @@
-//! Rows of PSO or POS, in order.
+//! Rows of an order in columns.
 
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -9,7 +9,7 @@ use pythia_rdf::TermId;
 
 use super::{BATCH_ROWS, BATCH_ROWS_MIN, Projection, Slot};
 use crate::StoreError;
-use crate::pattern::{End, GraphFilter, IdBatch};
+use crate::pattern::{GraphFilter, IdBatch, Order};
 use crate::read_ahead::ReadAhead;
 use crate::segment::Segment;
 use crate::segment::column::format::BLOCK_ROWS;
@@ -18,8 +18,7 @@ use crate::segment::column::{BadPage, Column, ColumnFile, ColumnPage, PageGraphs
 /// A range of rows of a column file.
 pub(crate) struct ColumnScan {
     segment: Arc<Segment>,
-    /// PSO for [`End::Subject`], POS for [`End::Object`].
-    end: End,
+    order: Order,
     rows: Range<u64>,
     graph: GraphFilter,
     projection: Projection,
@@ -36,31 +35,31 @@ pub(crate) struct ColumnScan {
 }
 
 impl ColumnScan {
-    /// Scans the rows that start with `prefix` (predicate, a, b: as many as are bound).
+    /// Scans the rows that start with `prefix` (the order's components, as many as are bound).
     pub(crate) fn new(
         segment: Arc<Segment>,
-        end: End,
+        order: Order,
         prefix: Vec<u64>,
         graph: GraphFilter,
         projection: Projection,
     ) -> Result<Self, StoreError> {
-        let rows = segment.columns(end).find(&prefix)?;
-        Ok(Self::over(segment, end, prefix, rows, graph, projection))
+        let rows = columns(&segment, order)?.find(&prefix)?;
+        Self::over(segment, order, prefix, rows, graph, projection)
     }
 
     /// Scans some of the rows that start with `prefix`.
     pub(crate) fn over(
         segment: Arc<Segment>,
-        end: End,
+        order: Order,
         prefix: Vec<u64>,
         rows: Range<u64>,
         graph: GraphFilter,
         projection: Projection,
-    ) -> Self {
-        let read_ahead = ReadAhead::new(segment.columns(end).file());
-        Self {
+    ) -> Result<Self, StoreError> {
+        let read_ahead = ReadAhead::new(columns(&segment, order)?.file());
+        Ok(Self {
             segment,
-            end,
+            order,
             rows,
             graph,
             projection,
@@ -71,15 +70,15 @@ impl ColumnScan {
             expected: Vec::new(),
             graphs: Vec::new(),
             values: Vec::new(),
-        }
+        })
     }
 
     /// Appends the next rows to `batch`; it stays empty at the end.
     pub(crate) fn fill(&mut self, batch: &mut IdBatch) -> Result<(), StoreError> {
         let segment = Arc::clone(&self.segment);
-        let file = segment.columns(self.end);
+        let file = columns(&segment, self.order)?;
         while batch.rows < BATCH_ROWS_MIN {
-            let sought = self.sought.map(|id| self.page_of(id));
+            let sought = self.sought.map(|id| self.page_of(file, id));
             if let Some(page) = sought {
                 let first = file.directory().page_rows(page).start;
                 self.rows.start = self.rows.start.max(first);
@@ -148,11 +147,9 @@ impl ColumnScan {
     }
 
     /// Returns the page that has this row or is the one before it. Reads nothing.
-    fn page_of(&self, id: u64) -> usize {
-        let directory = self.segment.columns(self.end).directory();
-        directory
-            .pages_before(&self.key(id), false)
-            .saturating_sub(1)
+    fn page_of(&self, file: &ColumnFile, id: u64) -> usize {
+        let before = file.directory().pages_before(&self.key(id), false);
+        before.saturating_sub(1)
     }
 
     /// Makes the page the window's first.
@@ -167,7 +164,7 @@ impl ColumnScan {
         let last = file.directory().page_of_row(self.rows.end - 1) as u64;
         let wanted = |page: &u64| file.page_graphs(*page as usize, self.graph) != PageGraphs::None;
         let most = self.read_ahead.next();
-        let numbers: Vec<u64> = match self.expected_pages(number, last, most) {
+        let numbers: Vec<u64> = match self.expected_pages(file, number, last, most) {
             Some(expected) => expected.into_iter().filter(wanted).collect(),
             None => (number..=last).filter(wanted).take(most).collect(),
         };
@@ -177,14 +174,20 @@ impl ColumnScan {
     }
 
     /// Returns the page and the next ones that have expected ids, unless most pages have some.
-    fn expected_pages(&self, number: u64, last: u64, most: usize) -> Option<Vec<u64>> {
+    fn expected_pages(
+        &self,
+        file: &ColumnFile,
+        number: u64,
+        last: u64,
+        most: usize,
+    ) -> Option<Vec<u64>> {
         let mut pages = vec![number];
         let mut page = number;
         let mut ids = &self.expected[..];
         while pages.len() < most {
-            let there = |id: &u64| self.page_of(*id) as u64 <= page;
+            let there = |id: &u64| self.page_of(file, *id) as u64 <= page;
             ids = &ids[ids.partition_point(there)..];
-            match ids.first().map(|id| self.page_of(*id) as u64) {
+            match ids.first().map(|id| self.page_of(file, *id) as u64) {
                 Some(next) if next <= last => page = next,
                 _ => break,
             }
@@ -206,7 +209,7 @@ impl ColumnScan {
                 Slot::First => page.predicates(rows.clone(), out),
                 Slot::Second => page.values(Column::A, rows.clone(), out)?,
                 Slot::Third => page.values(Column::B, rows.clone(), out)?,
-                Slot::Graph => page.values(Column::G, rows.clone(), out)?,
+                Slot::Fourth => page.values(Column::G, rows.clone(), out)?,
             }
         }
         batch.rows += rows.len();
@@ -242,11 +245,19 @@ impl ColumnScan {
                 Slot::First => page.predicates(rows.clone(), &mut self.values),
                 Slot::Second => page.values(Column::A, rows.clone(), &mut self.values)?,
                 Slot::Third => page.values(Column::B, rows.clone(), &mut self.values)?,
-                Slot::Graph => self.values.extend_from_slice(&self.graphs),
+                Slot::Fourth => self.values.extend_from_slice(&self.graphs),
             }
             out.extend(chosen.iter().map(|&index| self.values[index]));
         }
         batch.rows += chosen.len();
         Ok(())
     }
+}
+
+/// Returns the columns of an order, which the segment must have.
+fn columns(segment: &Segment, order: Order) -> Result<&ColumnFile, StoreError> {
+    segment.column_file(order).ok_or_else(|| {
+        let message = format!("it has no columns of {}", order.name());
+        StoreError::corrupt(segment.folder(), None, message)
+    })
 }

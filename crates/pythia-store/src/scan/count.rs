@@ -15,6 +15,9 @@ pub(crate) fn count(base: &Arc<Segment>, pattern: &QuadPattern) -> Result<u64, S
     if base.statistics().quads == 0 {
         return Ok(0);
     }
+    if let Some(count) = of_graph(base, pattern)? {
+        return Ok(count);
+    }
     let any_graph = pattern.graph == GraphFilter::Any;
     match (pattern.subject, pattern.predicate, pattern.object) {
         (None, None, None) => all(base, pattern.graph),
@@ -67,6 +70,27 @@ fn columns(
     let prefix: Vec<u64> = prefix.iter().map(|id| id.0).collect();
     let file = base.columns(end);
     file.count(file.find(&prefix)?, graph)
+}
+
+/// Counts the quads of one named graph, or of a graph and a predicate, in the order that begins with the graph.
+fn of_graph(base: &Segment, pattern: &QuadPattern) -> Result<Option<u64>, StoreError> {
+    let (None, None, Some(graph), Some(file)) = (
+        pattern.subject,
+        pattern.object,
+        pattern.graph.one_named(),
+        base.column_file(Order::Gpso),
+    ) else {
+        return Ok(None);
+    };
+    let known = base.statistics().graphs.quads(graph);
+    let rows = match (pattern.predicate, known) {
+        (None, Some(count)) | (Some(_), Some(count @ 0)) => return Ok(Some(count)),
+        (predicate, _) => {
+            let prefix = [Some(graph), predicate].into_iter().flatten();
+            file.find(&prefix.map(|id| id.0).collect::<Vec<_>>())?
+        }
+    };
+    Ok(Some(rows.end - rows.start))
 }
 
 /// Counts the quads of some graphs: known without reading, unless there are too many graphs to list.

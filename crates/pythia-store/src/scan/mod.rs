@@ -3,7 +3,7 @@
 //!
 //! A [`SegmentScan`] gives the quads that match a pattern as batches of ids in a chosen order. It has one of four
 //! sources: a range of a column file, all tuple pages, the tuple of one node, or rows that had to be sorted. Rows are
-//! always sorted by the order's components that the pattern leaves free, then by graph.
+//! always sorted by the order's components that the pattern leaves free.
 
 mod columns;
 mod count;
@@ -115,7 +115,7 @@ pub(crate) enum Slot {
     First,
     Second,
     Third,
-    Graph,
+    Fourth,
 }
 
 /// The columns of the result.
@@ -145,7 +145,7 @@ impl Projection {
                 component if component == first => Slot::First,
                 component if component == second => Slot::Second,
                 component if component == third => Slot::Third,
-                _ => Slot::Graph,
+                _ => Slot::Fourth,
             }
         };
         Self {
@@ -166,7 +166,7 @@ impl Projection {
                 Slot::First => row[0],
                 Slot::Second => row[1],
                 Slot::Third => row[2],
-                Slot::Graph => row[3],
+                Slot::Fourth => row[3],
             });
         }
         batch.rows += 1;

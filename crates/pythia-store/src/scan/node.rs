@@ -38,7 +38,7 @@ impl NodeScan {
         wanted: &[Component],
     ) -> Result<Self, StoreError> {
         let projection = Projection::new(pattern, end.order(), wanted);
-        let mut rows = Expansion::new(true, projection.wants(Slot::Graph));
+        let mut rows = Expansion::new(true, projection.wants(Slot::Fourth));
         let predicates = pattern.predicate.map_or(Predicates::All, Predicates::One);
         segment
             .tuples(end)
@@ -124,7 +124,7 @@ impl NodeScan {
                 Slot::First => out.resize(out.len() + rows.len(), self.node.0),
                 Slot::Second => out.extend_from_slice(&self.rows.predicate[rows.clone()]),
                 Slot::Third => out.extend_from_slice(&self.rows.other[rows.clone()]),
-                Slot::Graph => out.extend_from_slice(&self.rows.graph[rows.clone()]),
+                Slot::Fourth => out.extend_from_slice(&self.rows.graph[rows.clone()]),
             }
         }
         batch.rows += rows.len();

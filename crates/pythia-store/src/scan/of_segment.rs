@@ -7,8 +7,11 @@ use pythia_rdf::TermId;
 
 use super::{ColumnScan, NodeScan, Projection, SegmentScan, SortedRows, Source, TupleScan};
 use crate::StoreError;
-use crate::pattern::{Component, End, IdBatch, Order, QuadPattern};
+use crate::pattern::{Component, End, GraphFilter, IdBatch, Order, QuadPattern};
 use crate::segment::Segment;
+
+/// Most rows of a graph that are sorted in memory: 32 MiB of them.
+const SORTED_ROWS_MAX: u64 = 1 << 20;
 
 /// As [`Snapshot::scan`](crate::Snapshot::scan).
 pub(crate) fn scan(
@@ -39,7 +42,7 @@ pub(crate) fn scan_range(
     let projection = Projection::new(pattern, order, wanted);
     let prefix = vec![predicate.0];
     let segment = Arc::clone(segment);
-    let scan = ColumnScan::over(segment, end, prefix, rows, pattern.graph, projection);
+    let scan = ColumnScan::over(segment, order, prefix, rows, pattern.graph, projection)?;
     Ok(SegmentScan::new(Source::Columns(Box::new(scan)), wanted))
 }
 
@@ -67,6 +70,9 @@ fn source(
 ) -> Result<Source, StoreError> {
     if segment.statistics().quads == 0 {
         return Ok(Source::Empty);
+    }
+    if let Some(source) = of_graph(segment, pattern, order, wanted)? {
+        return Ok(source);
     }
     match (pattern.subject, pattern.predicate, pattern.object) {
         (Some(_), None, None) if order == Order::Ops => sorted(segment, pattern, order, wanted),
@@ -123,8 +129,57 @@ fn columns(
     };
     let projection = Projection::new(pattern, order, wanted);
     let segment = Arc::clone(segment);
-    let scan = ColumnScan::new(segment, end, prefix, pattern.graph, projection)?;
+    let scan = ColumnScan::new(segment, order, prefix, pattern.graph, projection)?;
     Ok(Source::Columns(Box::new(scan)))
+}
+
+/// Returns the rows of one named graph, or of a graph and a predicate, from the order that begins with the graph.
+/// `None` if another order is better: the pattern binds a node, or more rows than [`SORTED_ROWS_MAX`] would have to be
+/// sorted.
+fn of_graph(
+    segment: &Arc<Segment>,
+    pattern: &QuadPattern,
+    order: Order,
+    wanted: &[Component],
+) -> Result<Option<Source>, StoreError> {
+    let (None, None, Some(graph), Some(file)) = (
+        pattern.subject,
+        pattern.object,
+        pattern.graph.one_named(),
+        segment.column_file(Order::Gpso),
+    ) else {
+        return Ok(None);
+    };
+    let mut prefix = vec![graph.0];
+    prefix.extend(pattern.predicate.map(|id| id.0));
+    let rows = file.find(&prefix)?;
+    if rows.is_empty() {
+        return Ok(Some(Source::Empty));
+    }
+    let is_in_order = match order {
+        Order::Pso | Order::Gpso => true,
+        Order::Spo => pattern.predicate.is_some(),
+        Order::Ops | Order::Pos => false,
+    };
+    if !is_in_order && rows.end - rows.start > SORTED_ROWS_MAX {
+        return Ok(None);
+    }
+    // The rows of the range are all of this graph.
+    let any = GraphFilter::Any;
+    let of_range = |wanted: &[Component]| {
+        let projection = Projection::new(pattern, Order::Gpso, wanted);
+        let (segment, prefix) = (Arc::clone(segment), prefix.clone());
+        ColumnScan::over(segment, Order::Gpso, prefix, rows.clone(), any, projection)
+    };
+    if is_in_order {
+        return Ok(Some(Source::Columns(Box::new(of_range(wanted)?))));
+    }
+    let components = order.components();
+    let source = Source::Columns(Box::new(of_range(&components)?));
+    let rows = collected(source, &components)?;
+    let projection = Projection::new(pattern, order, wanted);
+    let key = usize::from(pattern.predicate.is_some() && order == Order::Pos);
+    Ok(Some(Source::Sorted(SortedRows::new(rows, key, projection))))
 }
 
 /// Collects the rows of one node and sorts them by the other end.
@@ -141,7 +196,14 @@ fn sorted(
     };
     let components = order.components();
     let source = of_node(segment, end, node, pattern, &components)?;
-    let mut scan = SegmentScan::new(source, &components);
+    let rows = collected(source, &components)?;
+    let projection = Projection::new(pattern, order, wanted);
+    Ok(Source::Sorted(SortedRows::new(rows, 0, projection)))
+}
+
+/// Returns all rows of a source.
+fn collected(source: Source, components: &[Component; 4]) -> Result<Vec<[u64; 4]>, StoreError> {
+    let mut scan = SegmentScan::new(source, components);
     let mut rows = Vec::new();
     let mut batch = IdBatch::default();
     while scan.next_into(&mut batch)? {
@@ -150,14 +212,13 @@ fn sorted(
         };
         rows.extend((0..batch.rows).map(|row| [first[row], second[row], third[row], graph[row]]));
     }
-    let projection = Projection::new(pattern, order, wanted);
-    Ok(Source::Sorted(SortedRows::new(rows, 0, projection)))
+    Ok(rows)
 }
 
 /// Returns the end that an order sorts by first, predicates aside.
 fn first_end(order: Order) -> End {
     match order {
-        Order::Spo | Order::Pso => End::Subject,
+        Order::Spo | Order::Pso | Order::Gpso => End::Subject,
         Order::Ops | Order::Pos => End::Object,
     }
 }

@@ -107,7 +107,7 @@ impl TupleScan {
                 Slot::First => &self.rows.node,
                 Slot::Second => &self.rows.predicate,
                 Slot::Third => &self.rows.other,
-                Slot::Graph => &self.rows.graph,
+                Slot::Fourth => &self.rows.graph,
             };
             let values = &column[rows.clone()];
             if all {
@@ -192,5 +192,5 @@ pub(crate) fn external_list(
     let mut prefix = vec![predicate.0, node.0];
     prefix.extend(other.map(|id| id.0));
     let projection = Projection::new(&pattern, order, wanted);
-    ColumnScan::new(Arc::clone(segment), end, prefix, graph, projection)
+    ColumnScan::new(Arc::clone(segment), order, prefix, graph, projection)
 }

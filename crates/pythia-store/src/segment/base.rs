@@ -12,9 +12,7 @@ use crate::StoreError;
 use crate::device;
 use crate::dictionary::DictionaryDirectory;
 use crate::locks::LOCK_NAME;
-use crate::manifest::{
-    DictionaryId, FORMAT_DICTIONARY, LOADING_NAME, Manifest, SegmentId, Unnamed,
-};
+use crate::manifest::{DictionaryId, FORMAT_GRAPHS, LOADING_NAME, Manifest, SegmentId, Unnamed};
 
 /// Returns a file that, by its name, is not the leftover of an interrupted load.
 fn foreign_file(storage: &dyn Storage) -> Result<Option<String>, StoreError> {
@@ -84,7 +82,7 @@ impl BaseWriter {
     /// unchanged.
     ///
     /// # Panics
-    /// If `orders` are not the four orders of the same quads.
+    /// If `orders` are not the orders of the same quads; GPSO may be missing.
     pub fn seal(
         mut self,
         dictionary: DictionaryDirectory,
@@ -93,7 +91,7 @@ impl BaseWriter {
         let segment = self.segment.take().expect("sealed once");
         let sealed = segment.seal(Some(dictionary), orders)?;
         let manifest = Manifest {
-            format: FORMAT_DICTIONARY,
+            format: FORMAT_GRAPHS,
             segment: self.id,
             quads: sealed.segment.quads,
             files: sealed.segment.files,

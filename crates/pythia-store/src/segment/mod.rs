@@ -1,6 +1,6 @@
-//! A segment: one immutable, sorted image of a set of quads, as a dictionary and four orders of the quads.
+//! A segment: one immutable, sorted image of a set of quads, as a dictionary and the orders of the quads.
 //!
-//! SPO and OPS are tuple pages ([`mod@tuple`]): everything about a node on one page. PSO and POS are columns. The
+//! SPO and OPS are tuple pages ([`mod@tuple`]): everything about a node on one page. PSO, POS and GPSO are columns. The
 //! formats are described in `docs/format/`.
 
 mod base;

@@ -21,10 +21,12 @@ pub(crate) const DIRECTORY_NAME: &str = "directory";
 /// The file of terms.
 pub(crate) const DICTIONARY_NAME: &str = "dictionary.pages";
 const MAGIC: &[u8; 8] = b"pythiadr";
-/// The version of a `directory` with the directory of a dictionary.
-const WITH_TERMS: u32 = 2;
-/// The version of a `directory` without it.
-const ORDERS_ALONE: u32 = 3;
+/// The last version of a `directory` that always has a dictionary, and never GPSO.
+const FOUR_ORDERS: u32 = 2;
+const VERSION: u32 = 3;
+/// Bits of the byte after the version: whether there is a dictionary, and GPSO.
+const HAS_TERMS: u8 = 1;
+const HAS_GRAPHS: u8 = 2;
 const TERMS_MAGIC: &[u8; 8] = b"pythiadt";
 const TERMS_VERSION: u32 = 1;
 
@@ -33,9 +35,9 @@ pub(crate) fn order_file_name(order: Order) -> String {
     format!("{}.pages", order.name())
 }
 
-/// Returns the names of all files of a segment without a dictionary.
-pub(crate) fn order_names() -> impl Iterator<Item = String> {
-    std::iter::once(DIRECTORY_NAME.to_owned()).chain(Order::ALL.map(order_file_name))
+/// Returns the names of the files of a segment with these orders and without a dictionary.
+pub(crate) fn order_names(orders: impl IntoIterator<Item = Order>) -> impl Iterator<Item = String> {
+    std::iter::once(DIRECTORY_NAME.to_owned()).chain(orders.into_iter().map(order_file_name))
 }
 
 /// Returns the names of the files of a dictionary in a folder of its own.
@@ -121,12 +123,17 @@ pub(crate) struct SegmentDirectory {
     pub(crate) ops: TupleDirectory,
     pub(crate) pso: ColumnDirectory,
     pub(crate) pos: ColumnDirectory,
+    /// `None` in segments of programs that did not write it.
+    pub(crate) gpso: Option<ColumnDirectory>,
 }
 
 impl SegmentDirectory {
     /// Returns the file: checksum, magic, version, then the parts one after the other.
     pub(crate) fn to_bytes(&self) -> Vec<u8> {
         let mut out = ByteWriter::new();
+        let has_terms = self.dictionary.as_ref().map_or(0, |_| HAS_TERMS);
+        let has_graphs = self.gpso.as_ref().map_or(0, |_| HAS_GRAPHS);
+        out.u8(has_terms | has_graphs);
         if let Some(dictionary) = &self.dictionary {
             dictionary.encode(&mut out);
         }
@@ -134,25 +141,34 @@ impl SegmentDirectory {
         self.ops.write(&mut out);
         self.pso.write(&mut out);
         self.pos.write(&mut out);
+        if let Some(gpso) = &self.gpso {
+            gpso.write(&mut out);
+        }
         self.statistics.graphs.write(&mut out);
         self.statistics.characteristic.write(&mut out);
-        let version = match self.dictionary {
-            Some(_) => WITH_TERMS,
-            None => ORDERS_ALONE,
-        };
-        out.framed(MAGIC, version)
+        out.framed(MAGIC, VERSION)
     }
 
     /// Reads the output of [`Self::to_bytes`]; `file` is for messages.
     pub(crate) fn from_bytes(file: &str, bytes: &[u8]) -> Result<Self, StoreError> {
-        let (version, mut input) = ByteReader::framed(file, bytes, MAGIC, 1..=ORDERS_ALONE)?;
-        let dictionary = (version <= WITH_TERMS)
+        let (version, mut input) = ByteReader::framed(file, bytes, MAGIC, 1..=VERSION)?;
+        let parts = match version {
+            ..=FOUR_ORDERS => HAS_TERMS,
+            _ => input.u8()?,
+        };
+        if parts & !(HAS_TERMS | HAS_GRAPHS) != 0 {
+            return Err(input.corrupt("a byte of known parts"));
+        }
+        let dictionary = (parts & HAS_TERMS != 0)
             .then(|| DictionaryDirectory::decode(&mut input))
             .transpose()?;
         let spo = TupleDirectory::read(&mut input)?;
         let ops = TupleDirectory::read(&mut input)?;
         let pso = ColumnDirectory::read(&mut input)?;
         let pos = ColumnDirectory::read(&mut input)?;
+        let gpso = (parts & HAS_GRAPHS != 0)
+            .then(|| ColumnDirectory::read(&mut input))
+            .transpose()?;
         let graphs = GraphStatistics::read(&mut input)?;
         let characteristic = match version {
             1 => CharacteristicSets::default(),
@@ -162,7 +178,11 @@ impl SegmentDirectory {
         if pso.predicates.len() != pos.predicates.len()
             || predicates().any(|(a, b)| (a.predicate, a.rows) != (b.predicate, b.rows))
             || [spo.statistics.rows, ops.statistics.rows] != [pso.rows; 2]
+            || !(pso.is_counted() && pos.is_counted())
             || graphs.total_quads() != Some(pso.rows)
+            || gpso
+                .as_ref()
+                .is_some_and(|gpso| gpso.rows != pso.rows - graphs.default_graph_quads())
             || (version > 1 && characteristic.total_subjects() != Some(spo.statistics.tuples))
         {
             return Err(input.corrupt("the same counts in all orders"));
@@ -183,6 +203,7 @@ impl SegmentDirectory {
             ops,
             pso,
             pos,
+            gpso,
         })
     }
 }
@@ -198,6 +219,8 @@ pub struct Segment {
     pub(crate) ops: TupleFile,
     pub(crate) pso: ColumnFile,
     pub(crate) pos: ColumnFile,
+    /// `None` in segments of programs that did not write it.
+    pub(crate) gpso: Option<ColumnFile>,
 }
 
 impl Segment {
@@ -253,7 +276,12 @@ impl Segment {
     ) -> Result<Self, StoreError> {
         let storage = pool.storage();
         let own_terms = dictionary.is_none().then(|| DICTIONARY_NAME.to_owned());
-        check_lengths(&**storage, folder, files, order_names().chain(own_terms))?;
+        let is_listed = |order: &Order| {
+            let name = order_file_name(*order);
+            *order != Order::Gpso || files.iter().any(|file| file.name == name)
+        };
+        let names = order_names(Order::ALL.into_iter().filter(is_listed));
+        check_lengths(&**storage, folder, files, names.chain(own_terms))?;
         let directory_name = format!("{folder}/{DIRECTORY_NAME}");
         let bytes = storage.read_all(&directory_name)?;
         let directory = SegmentDirectory::from_bytes(&directory_name, &bytes)?;
@@ -286,6 +314,10 @@ impl Segment {
         let ops_pages = order(Order::Ops, directory.ops.page_bytes())?;
         let pso_pages = order(Order::Pso, directory.pso.page_bytes)?;
         let pos_pages = order(Order::Pos, directory.pos.page_bytes)?;
+        let gpso = directory.gpso.map(|directory| {
+            let pages = order(Order::Gpso, directory.page_bytes)?;
+            ColumnFile::new(pages, directory)
+        });
         Ok(Self {
             folder: folder.to_owned(),
             directory_bytes: bytes.len() as u64,
@@ -295,6 +327,7 @@ impl Segment {
             ops: TupleFile::new(ops_pages, Arc::new(directory.ops))?,
             pso: ColumnFile::new(pso_pages, directory.pso)?,
             pos: ColumnFile::new(pos_pages, directory.pos)?,
+            gpso: gpso.transpose()?,
         })
     }
 
@@ -315,6 +348,10 @@ impl Segment {
             + self.ops.directory().memory_bytes()
             + self.pso.directory().memory_bytes()
             + self.pos.directory().memory_bytes()
+            + self
+                .gpso
+                .as_ref()
+                .map_or(0, |gpso| gpso.directory().memory_bytes())
     }
 
     /// Returns the sizes of its pages.
@@ -336,14 +373,30 @@ impl Segment {
         &self.statistics
     }
 
-    /// Returns the pages of an order.
-    pub(crate) fn paged_file(&self, order: Order) -> &PagedFile {
+    /// Returns the pages of an order; `None` if the segment does not have it.
+    pub(crate) fn paged_file(&self, order: Order) -> Option<&PagedFile> {
         match order {
-            Order::Spo => self.spo.file(),
-            Order::Ops => self.ops.file(),
-            Order::Pso => self.pso.file(),
-            Order::Pos => self.pos.file(),
+            Order::Spo => Some(self.spo.file()),
+            Order::Ops => Some(self.ops.file()),
+            Order::Pso | Order::Pos | Order::Gpso => self.column_file(order).map(ColumnFile::file),
         }
+    }
+
+    /// Returns the columns of an order; `None` if the segment does not have them.
+    pub(crate) fn column_file(&self, order: Order) -> Option<&ColumnFile> {
+        match order {
+            Order::Pso => Some(&self.pso),
+            Order::Pos => Some(&self.pos),
+            Order::Gpso => self.gpso.as_ref(),
+            Order::Spo | Order::Ops => None,
+        }
+    }
+
+    /// Returns the pages of the orders that the segment has.
+    pub(crate) fn paged_files(&self) -> impl Iterator<Item = &PagedFile> {
+        Order::ALL
+            .into_iter()
+            .filter_map(|order| self.paged_file(order))
     }
 
     /// Returns the tuple file keyed by an end.
@@ -380,6 +433,7 @@ mod tests {
         let mut body = directory.to_bytes().split_off(4);
         body.truncate(body.len() - sets.len());
         body[MAGIC.len()..][..4].copy_from_slice(&1_u32.to_le_bytes());
+        body.remove(MAGIC.len() + 4);
         [crc32c::crc32c(&body).to_le_bytes().to_vec(), body].concat()
     }
 
@@ -394,7 +448,7 @@ mod tests {
         let bytes = storage.read_all(&name).expect("just written");
         let mut new = SegmentDirectory::from_bytes(&name, &bytes).expect("sound");
         let dictionary = read_dictionary(&*storage, "dictionary-000001").expect("sound");
-        new.dictionary = Some(dictionary);
+        (new.dictionary, new.gpso) = (Some(dictionary), None);
         assert_eq!(new.statistics.characteristic.sets().len(), 3);
         let old = SegmentDirectory::from_bytes(&name, &format_1(&new)).expect("read as well");
         assert_eq!(

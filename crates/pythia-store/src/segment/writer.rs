@@ -54,6 +54,9 @@ pub enum TermsPlace {
     Existing,
 }
 
+/// Bytes of a page of GPSO: most reads are of one small graph.
+const GRAPH_PAGE_BYTES: usize = 4 << 10;
+
 /// A segment being written into a folder that no manifest names yet.
 #[derive(Debug)]
 pub struct SegmentWriter {
@@ -137,6 +140,10 @@ impl SegmentWriter {
                 let pages = self.pages(&self.folder, &name, page_bytes)?;
                 OrderKind::Columns(ColumnWriter::new(pages, page_bytes))
             }
+            Order::Gpso => {
+                let pages = self.pages(&self.folder, &name, GRAPH_PAGE_BYTES)?;
+                OrderKind::Columns(ColumnWriter::uncounted(pages, GRAPH_PAGE_BYTES))
+            }
         };
         Ok(OrderWriter {
             order,
@@ -150,7 +157,7 @@ impl SegmentWriter {
     /// dropped. `dictionary` is `None` for a segment with the ids of another.
     ///
     /// # Panics
-    /// If `orders` are not the four orders of the same quads.
+    /// If `orders` are not the orders of the same quads; GPSO may be missing.
     pub fn seal(
         mut self,
         dictionary: Option<DictionaryDirectory>,
@@ -160,7 +167,9 @@ impl SegmentWriter {
             TermsPlace::Beside(id) => (None, Some((id, dictionary.expect("it was written")))),
             TermsPlace::Inside | TermsPlace::Existing => (dictionary, None),
         };
-        let names = sealed::order_names();
+        let is_written = |order: &Order| orders.iter().any(|written| written.order == *order);
+        let written: Vec<Order> = Order::ALL.into_iter().filter(is_written).collect();
+        let names = sealed::order_names(written);
         let names = names.chain(inside.is_some().then(|| DICTIONARY_NAME.to_owned()));
         let directory = assemble(inside, orders);
         let quads = directory.statistics.quads;
@@ -233,6 +242,7 @@ fn assemble(
 ) -> SegmentDirectory {
     let (mut tuples, mut columns) = ([None, None], [None, None]);
     let (mut graph_counts, mut characteristic_sets) = (None, None);
+    let mut gpso = None;
     for OrderDirectory { order, kind } in orders {
         let second = usize::from(matches!(order, Order::Ops | Order::Pos));
         match kind {
@@ -240,6 +250,7 @@ fn assemble(
                 tuples[second] = Some(directory);
                 characteristic_sets = characteristic.or(characteristic_sets);
             }
+            DirectoryKind::Columns(directory, _) if order == Order::Gpso => gpso = Some(directory),
             DirectoryKind::Columns(directory, graphs) => {
                 columns[second] = Some(directory);
                 graph_counts = graphs.or(graph_counts);
@@ -247,14 +258,18 @@ fn assemble(
         }
     }
     let ([Some(spo), Some(ops)], [Some(pso), Some(pos)]) = (tuples, columns) else {
-        panic!("a segment is sealed with all four orders");
+        panic!("a segment is sealed with the four orders of all quads");
     };
     let counts = [spo.statistics.rows, ops.statistics.rows, pso.rows, pos.rows];
     assert!(
         counts.iter().all(|&count| count == pso.rows),
         "the orders hold the same quads, not {counts:?}"
     );
-    let graphs = graph_counts.unwrap_or_default();
+    let graphs: GraphStatistics = graph_counts.unwrap_or_default();
+    if let Some(gpso) = &gpso {
+        let named = pso.rows - graphs.default_graph_quads();
+        assert_eq!(gpso.rows, named, "GPSO holds the quads of named graphs");
+    }
     let statistics = Statistics::assemble(
         &spo.statistics,
         &ops.statistics,
@@ -270,6 +285,7 @@ fn assemble(
         ops,
         pso,
         pos,
+        gpso,
     }
 }
 
@@ -331,7 +347,7 @@ impl OrderDirectory {
                     .transpose()?;
                 DirectoryKind::Tuples(directory, characteristic)
             }
-            Order::Pso | Order::Pos => {
+            Order::Pso | Order::Pos | Order::Gpso => {
                 let directory = ColumnDirectory::read(input)?;
                 let graphs = (order == Order::Pso)
                     .then(|| GraphStatistics::read(input))
@@ -350,7 +366,7 @@ impl OrderWriter {
     }
 
     /// Adds a quad: its components in the order's sequence ([`Order::components`]), raw
-    /// [`TermId`](pythia_rdf::TermId) bits. Quads come sorted, each once.
+    /// [`TermId`](pythia_rdf::TermId) bits. Quads come sorted, each once; to GPSO, only those of named graphs.
     ///
     /// # Panics
     /// If quads are found to be out of order.

@@ -339,7 +339,7 @@ fn check_scans(
     batches_before: usize,
 ) {
     for pattern in patterns(quads, graph) {
-        for order in Order::ALL {
+        for order in Order::OF_ALL_GRAPHS {
             let rows = expected(quads, &pattern, order);
             assert_eq!(
                 collect(snapshot, &pattern, order),
@@ -510,7 +510,7 @@ fn check_counts(snapshot: &Snapshot, quads: &BTreeSet<Quad>) {
 /// Runs every kind of query; results may be errors or wrong, but each query ends.
 fn ask_everything(snapshot: &Snapshot, quads: &BTreeSet<Quad>, graph: GraphFilter) {
     for pattern in patterns(quads, graph) {
-        for order in Order::ALL {
+        for order in Order::OF_ALL_GRAPHS {
             let Ok(mut scan) = snapshot.scan(&pattern, order, &COMPONENTS) else {
                 continue;
             };
@@ -589,7 +589,7 @@ fn columns_come_in_the_order_asked() {
     let quad = [1u64, 50, 2, 100].map(|rank| id(TermKind::Iri, rank));
     let store = open(write_store(&BTreeSet::from([quad]), SMALL_PAGES));
     let snapshot = store.snapshot();
-    for order in Order::ALL {
+    for order in Order::OF_ALL_GRAPHS {
         for wanted in [
             &COMPONENTS[..],
             &[Component::Object, Component::Subject],

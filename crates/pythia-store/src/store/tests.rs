@@ -75,12 +75,15 @@ fn what_is_no_store_is_refused_by_name() {
 #[test]
 fn missing_and_cut_files_are_named() {
     let folder = folder(500);
-    let orders = crate::segment::sealed::order_names().map(|name| ("segment-000001", name));
+    let orders =
+        crate::segment::sealed::order_names(crate::Order::ALL).map(|name| ("segment-000001", name));
     let terms = crate::segment::sealed::dictionary_names().map(|name| ("dictionary-000001", name));
     for (part, name) in orders.chain(terms) {
         let path = folder.path().join(part).join(&name);
         let bytes = fs::read(&path).expect("there");
-        fs::write(&path, &bytes[..bytes.len() - 1]).expect("written");
+        // GPSO of a store without named graphs is empty.
+        let other = bytes.split_last().map_or(&[7][..], |(_, rest)| rest);
+        fs::write(&path, other).expect("written");
         let error = refusal(folder.path()).to_string();
         assert!(error.contains(&name), "{name}: {error}");
         fs::remove_file(&path).expect("there");

@@ -1,40 +1,50 @@
-//! Checks PSO and POS.
+//! Checks the orders in columns.
+
+use pythia_rdf::TermId;
 
 use super::{Check, Fingerprint, IdRanges, OrderSummary};
 use crate::StoreError;
-use crate::pattern::End;
+use crate::delta::quad_of;
+use crate::pattern::Order;
 use crate::segment::Segment;
 use crate::segment::column::{BadPage, Column, ColumnFile, ColumnPage, PredicateCounter};
 use crate::statistics::GraphCounter;
 
 /// The rows seen so far.
 struct Rows {
-    end: End,
+    order: Order,
     last: Option<[u64; 4]>,
     predicates: PredicateCounter,
     graphs: GraphCounter,
     quads: u64,
     fingerprint: Fingerprint,
+    named_quads: u64,
+    named_fingerprint: Fingerprint,
     /// One page's columns.
     columns: [Vec<u64>; 4],
 }
 
 impl Check<'_> {
-    /// Checks the columns sorted by an end; `None` if they have problems.
+    /// Checks the columns of an order; `None` if they have problems, or there are none.
     pub(super) fn columns(
         &mut self,
         segment: &Segment,
-        end: End,
+        order: Order,
         ids: &IdRanges,
     ) -> Option<OrderSummary> {
-        let file = segment.columns(end);
+        let file = segment.column_file(order)?;
         let mut rows = Rows {
-            end,
+            order,
             last: None,
-            predicates: PredicateCounter::default(),
+            predicates: match order {
+                Order::Gpso => PredicateCounter::of_nothing(),
+                _ => PredicateCounter::default(),
+            },
             graphs: GraphCounter::default(),
             quads: 0,
             fingerprint: Fingerprint::default(),
+            named_quads: 0,
+            named_fingerprint: Fingerprint::default(),
             columns: Default::default(),
         };
         let mut sound = true;
@@ -57,7 +67,7 @@ impl Check<'_> {
             );
             return None;
         }
-        if rows.graphs.finish() != segment.statistics().graphs {
+        if order != Order::Gpso && rows.graphs.finish() != segment.statistics().graphs {
             self.problem(
                 name,
                 None,
@@ -68,6 +78,8 @@ impl Check<'_> {
         Some(OrderSummary {
             quads: rows.quads,
             fingerprint: rows.fingerprint,
+            named_quads: rows.named_quads,
+            named_fingerprint: rows.named_fingerprint,
         })
     }
 }
@@ -117,17 +129,23 @@ impl Rows {
                 return Err(BadPage("rows that are not in order"));
             }
             self.last = Some(row);
-            let quad = match self.end {
-                End::Subject => [a, p, b, g],
-                End::Object => [b, p, a, g],
-            };
+            let quad = quad_of(self.order, &row);
+            if !self.order.has_graph(quad[3]) {
+                return Err(BadPage("a quad of the default graph"));
+            }
             if !ids.accept(quad) {
                 return Err(BadPage(
                     "a row with an id that is no term of the store, or not in its place",
                 ));
             }
             self.predicates.count(row);
-            self.graphs.count(g);
+            if self.order != Order::Gpso {
+                self.graphs.count(g);
+            }
+            if quad[3] != TermId::DEFAULT_GRAPH.0 {
+                self.named_fingerprint.add(quad);
+                self.named_quads += 1;
+            }
             self.fingerprint.add(quad);
             self.quads += 1;
         }

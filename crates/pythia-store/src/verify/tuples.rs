@@ -70,6 +70,8 @@ impl Check<'_> {
         Some(OrderSummary {
             quads: tuples.quads,
             fingerprint: tuples.fingerprint,
+            named_quads: 0,
+            named_fingerprint: Fingerprint::default(),
         })
     }
 }

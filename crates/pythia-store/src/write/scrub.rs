@@ -10,7 +10,6 @@ use super::Writer;
 use crate::StoreError;
 use crate::manifest::{MANIFEST_NAME, Manifest};
 use crate::pace::Pace;
-use crate::pattern::Order;
 use crate::segment::Segment;
 use crate::verify::Problem;
 
@@ -67,8 +66,7 @@ impl Writer {
     }
 
     fn scrub_segment(&self, segment: &Segment, pace: &Pace) -> Result<(), StoreError> {
-        let files = Order::ALL.map(|order| segment.paged_file(order));
-        for file in files.into_iter().chain([segment.dictionary.file()]) {
+        for file in segment.paged_files().chain([segment.dictionary.file()]) {
             scrub_file(file, pace, &self.scrubbed)?;
         }
         Ok(())

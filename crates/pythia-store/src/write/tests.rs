@@ -575,7 +575,7 @@ fn many_writers_at_once_lose_nothing() {
     });
     assert_eq!(contents(&store).len(), 160);
     assert_eq!(store.position().0, 160);
-    let orders = Order::ALL.map(|order| {
+    let orders = Order::OF_ALL_GRAPHS.map(|order| {
         let mut scan = store
             .snapshot()
             .scan(&QuadPattern::default(), order, &[])

@@ -15,7 +15,6 @@ use crate::StoreError;
 use crate::loser_tree::LoserTree;
 use crate::manifest::{RunEntry, RunId};
 use crate::pace::Pace;
-use crate::pattern::Order;
 
 /// The ratio of the sizes of successive levels.
 pub const RATIO: u64 = 4;
@@ -101,7 +100,10 @@ pub fn in_the_way(
 fn may_join(runs: &[RunEntry], place: usize, unmerged: Unmerged) -> bool {
     let (before, after) = (&runs[place - 1], &runs[place]);
     let is_first_with_quads = place == term_runs(runs) && place < runs.len();
-    unmerged.apart != Some(place) && !is_first_with_quads && gap(before, after).is_none()
+    unmerged.apart != Some(place)
+        && !is_first_with_quads
+        && gap(before, after).is_none()
+        && before.orders().eq(after.orders())
 }
 
 /// Returns the number of leading runs that have terms and no quads: compactions have moved their quads to the base.
@@ -152,7 +154,7 @@ pub fn merge(
     merge_terms(runs, &mut terms, pace)?;
     let rows_max = runs.iter().map(|run| run.entry().changes()).sum();
     let mut orders = Vec::new();
-    for order in Order::ALL {
+    for order in first.entry().orders() {
         let mut out = writer.order(order, rows_max)?;
         let mut rows = RunRows::new(runs, order)?;
         let mut count = 0_u64;

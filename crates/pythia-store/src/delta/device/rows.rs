@@ -26,18 +26,17 @@ impl SegmentRows {
             let scan = TupleScan::new(Arc::clone(segment), end, &all, &components);
             Source::Tuples(Box::new(scan))
         };
-        let columns = |end| -> Result<Source, StoreError> {
+        let columns = || -> Result<Source, StoreError> {
             let projection = Projection::new(&all, order, &components);
             let segment = Arc::clone(segment);
-            let scan = ColumnScan::new(segment, end, Vec::new(), all.graph, projection)?;
+            let scan = ColumnScan::new(segment, order, Vec::new(), all.graph, projection)?;
             Ok(Source::Columns(Box::new(scan)))
         };
         let source = match order {
             _ if segment.statistics().quads == 0 => Source::Empty,
             Order::Spo => tuples(End::Subject),
             Order::Ops => tuples(End::Object),
-            Order::Pso => columns(End::Subject)?,
-            Order::Pos => columns(End::Object)?,
+            Order::Pso | Order::Pos | Order::Gpso => columns()?,
         };
         let mut rows = Self {
             scan: SegmentScan::new(source, &components),

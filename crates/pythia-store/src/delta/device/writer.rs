@@ -74,7 +74,7 @@ impl DeviceRunWriter {
     /// Ends the run: on return all its files are durable, and are kept when this is dropped.
     ///
     /// # Panics
-    /// If `orders` are not the four orders of the same quads, or ids of terms are missing.
+    /// If `orders` are not the orders of the same quads, or ids of terms are missing; GPSO may be missing.
     pub fn seal(
         mut self,
         terms: RunTermsWriter,

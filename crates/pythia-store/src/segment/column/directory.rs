@@ -55,13 +55,18 @@ pub(crate) struct ColumnDirectory {
     pub(crate) rows: u64,
     /// Sorted by first key.
     pub(crate) pages: Vec<PageEntry>,
-    /// Sorted by predicate.
+    /// Sorted by predicate; empty in a file with any number of predicates.
     pub(crate) predicates: Vec<PredicateRows>,
     /// Bytes used by header, predicate runs, a, b and graph columns, over all pages.
     pub(crate) used_bytes: [u64; 5],
 }
 
 impl ColumnDirectory {
+    /// Returns whether the directory has an entry for each predicate.
+    pub(crate) fn is_counted(&self) -> bool {
+        !self.predicates.is_empty() || self.rows == 0
+    }
+
     /// Returns the predicate's entry.
     pub(crate) fn predicate(&self, predicate: u64) -> Option<&PredicateRows> {
         let found = self
@@ -164,7 +169,7 @@ impl ColumnDirectory {
         for _ in 0..predicate_count {
             first_row = directory.read_predicate(input, first_row)?;
         }
-        if first_row != directory.rows {
+        if first_row != directory.rows && directory.is_counted() {
             return Err(input.corrupt("as many rows as the predicates have"));
         }
         Ok(directory)

@@ -11,7 +11,7 @@ use crate::StoreError;
 use crate::pattern::GraphFilter;
 use pythia_rdf::TermId;
 
-/// PSO or POS of a segment.
+/// An order of a segment in columns.
 pub(crate) struct ColumnFile {
     file: PagedFile,
     directory: ColumnDirectory,
@@ -51,16 +51,18 @@ impl ColumnFile {
     }
 
     /// Returns the rows whose key starts with `prefix`: a predicate, then values of a and b. Reads nothing for a
-    /// predicate alone, otherwise at most two pages.
+    /// predicate that the directory counts, otherwise at most two pages.
     pub(crate) fn find(&self, prefix: &[u64]) -> Result<Range<u64>, StoreError> {
         let Some(&predicate) = prefix.first() else {
             return Ok(0..self.directory.rows);
         };
-        let Some(entry) = self.directory.predicate(predicate) else {
-            return Ok(0..0);
-        };
-        if prefix.len() == 1 {
-            return Ok(entry.first_row..entry.first_row + entry.rows);
+        if self.directory.is_counted() {
+            let Some(entry) = self.directory.predicate(predicate) else {
+                return Ok(0..0);
+            };
+            if prefix.len() == 1 {
+                return Ok(entry.first_row..entry.first_row + entry.rows);
+            }
         }
         let pages = self.pages_of(prefix);
         if pages.is_empty() {
@@ -87,10 +89,10 @@ impl ColumnFile {
         Ok(rows)
     }
 
-    /// Returns the first row whose key is not less than `prefix`. Reads nothing for a predicate alone, otherwise at
-    /// most one page.
+    /// Returns the first row whose key is not less than `prefix`. Reads nothing for a predicate that the directory
+    /// counts, otherwise at most one page.
     pub(crate) fn seek(&self, prefix: &[u64]) -> Result<u64, StoreError> {
-        if let &[predicate] = prefix {
+        if let (&[predicate], true) = (prefix, self.directory.is_counted()) {
             let predicates = &self.directory.predicates;
             let index = predicates.partition_point(|entry| entry.predicate < predicate);
             return Ok(predicates

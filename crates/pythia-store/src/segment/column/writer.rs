@@ -45,6 +45,14 @@ impl ColumnWriter {
         }
     }
 
+    /// As [`Self::new`], without counts per predicate in the directory: for files with any number of predicates.
+    pub(crate) fn uncounted(file: PageWriter, page_bytes: usize) -> Self {
+        Self {
+            counter: PredicateCounter::of_nothing(),
+            ..Self::new(file, page_bytes)
+        }
+    }
+
     /// Adds a row, which must be greater than the previous one; checked.
     #[inline]
     pub fn push(&mut self, p: u64, a: u64, b: u64, g: u64) -> Result<(), StoreError> {
