@@ -4,8 +4,11 @@
 //! - [`store`]: commits to a store, and queries on a partly changed store.
 //! - [`load`]: loads into a store, alone and beside commits.
 //! - [`compact`]: compactions, by the place of added terms in the order of terms.
+//! - [`amplification`]: the bytes that changes take on the device, by the kind of file.
 
+pub mod amplification;
 pub mod compact;
 pub mod load;
 pub mod log;
 pub mod store;
+pub mod written;

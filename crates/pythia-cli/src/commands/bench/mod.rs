@@ -1,5 +1,6 @@
 //! `pythia bench`: benchmarks of this database.
 
+mod amplification;
 mod compact;
 mod faults;
 mod graph;
@@ -21,6 +22,7 @@ use anyhow::{Context, Result};
 use clap::{Args, Subcommand};
 use serde_json::Value;
 
+use self::amplification::Amplification;
 use self::compact::Compact;
 use self::faults::{Damages, Kills, PowerCuts, Syscalls};
 use self::graph::Graph;
@@ -48,6 +50,7 @@ enum Workload {
     Reachability(Reachability),
     Spill(Spill),
     Updates(Updates),
+    Amplification(Amplification),
     Compact(Compact),
     Kills(Kills),
     PowerCuts(PowerCuts),
@@ -67,6 +70,7 @@ impl Bench {
             Workload::Reachability(command) => command.run(),
             Workload::Spill(command) => command.run(),
             Workload::Updates(command) => command.run(),
+            Workload::Amplification(command) => command.run(),
             Workload::Compact(command) => command.run(),
             Workload::Kills(command) => command.run(),
             Workload::PowerCuts(command) => command.run(),
