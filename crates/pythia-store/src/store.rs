@@ -335,8 +335,8 @@ impl Store {
         self.load_if(sources, options, progress, &|_| Ok(()))
     }
 
-    /// As [`Self::load`], if `check` accepts the state that the quads are added to. It is called when everything else is
-    /// done, while commits wait.
+    /// As [`Self::load`], if `check` accepts the state that the quads are added to. It is called when everything else
+    /// is done, while commits wait.
     ///
     /// # Errors
     /// [`LoadError::Refused`] with the error of `check`.

@@ -159,7 +159,8 @@ impl SnapshotVersion {
         }
     }
 
-    /// Records a commit, and returns the version of the snapshot that has it. Readers must not see that snapshot before.
+    /// Records a commit, and returns the version of the snapshot that has it. Readers must not see that snapshot
+    /// before.
     #[must_use]
     pub(crate) fn committed(&self, changed: &ChangedGraphs, version: Version) -> Self {
         self.versions.record(changed, version);
