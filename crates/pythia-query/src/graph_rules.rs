@@ -136,6 +136,14 @@ impl GraphRules {
         }
     }
 
+    /// Returns the names of the allowed named graphs, or `None` if they are not all given by name.
+    pub fn names(&self) -> Option<&[String]> {
+        match self.listed() {
+            Some((names, [])) => Some(names),
+            _ => None,
+        }
+    }
+
     /// Returns the allowed names and prefixes, or `None` if all named graphs are allowed.
     pub(crate) fn listed(&self) -> Option<(&[String], &[String])> {
         match &self.named {
@@ -259,5 +267,16 @@ mod tests {
         assert_eq!(a.union(&b), both);
         assert!(a.union(&GraphRules::all()).is_all());
         assert_eq!(a.union(&GraphRules::none()), a);
+    }
+
+    #[test]
+    fn graphs_that_are_given_by_name_are_listed() {
+        let rules = |entries: &[&str]| GraphRules::parse(entries).expect("valid");
+        let names = ["http://a/x".to_owned(), "http://b/y".to_owned()];
+        let named = rules(&["http://b/y", "default", "http://a/x"]);
+        assert_eq!(named.names(), Some(&names[..]));
+        assert_eq!(GraphRules::none().names(), Some(&[][..]));
+        assert_eq!(rules(&["http://a/x", "http://b/*"]).names(), None);
+        assert_eq!(GraphRules::all().names(), None);
     }
 }

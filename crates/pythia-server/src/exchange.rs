@@ -17,6 +17,7 @@ use crate::context::{Dataset, ServerContext, Settings};
 use crate::operate::metrics::ShedReason;
 use crate::operate::record::Record;
 use crate::protocol::answer::Delivery;
+use crate::protocol::caching::Tags;
 use crate::protocol::error::HttpError;
 use crate::protocol::parameters::RequestLimits;
 use crate::running::ListedActivity;
@@ -267,6 +268,19 @@ impl Exchange {
             id: Arc::clone(&self.id),
             client: turn.listed.activity.client.clone(),
         }
+    }
+
+    /// Returns what makes the tags of answers to this user.
+    pub(crate) fn tags(&self) -> Tags<'_> {
+        Tags {
+            store: self.dataset.database.store().id(),
+            visible: &self.access.read,
+        }
+    }
+
+    /// Returns whether the answer may be for this user alone: caches that others share must not keep it.
+    pub(crate) fn is_private(&self) -> bool {
+        self.caller.identity.user.is_some() || !self.access.read.is_all()
     }
 
     /// Returns the options for a query of this request.

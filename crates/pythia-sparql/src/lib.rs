@@ -29,6 +29,7 @@ pub mod path_search;
 mod paths;
 mod position;
 mod query;
+mod repeatable;
 pub mod scope;
 mod search_check;
 mod size;

@@ -11,6 +11,7 @@ use crate::error::SparqlError;
 use crate::grammar::Language;
 use crate::parser::{for_the_parser, parser, read};
 use crate::position::syntax;
+use crate::repeatable::is_repeatable;
 use crate::search_check::check_searches;
 use crate::size::{FREE_BYTES, text_tree_bytes};
 use crate::token::{Kind, tokens};
@@ -76,6 +77,13 @@ impl Query {
     /// Returns the query's algebra.
     pub fn algebra(&self) -> &spargebra::Query {
         &self.algebra
+    }
+
+    /// Returns whether the query, on the same state of the store, has the same results each time, except for their
+    /// order and the labels of blank nodes: nowhere does it call `NOW`, `RAND`, `UUID`, `STRUUID` or `BNODE`, or ask
+    /// another endpoint. Functions of an embedding program count as repeatable.
+    pub fn is_repeatable(&self) -> bool {
+        is_repeatable(&self.algebra)
     }
 
     fn parse_charged(

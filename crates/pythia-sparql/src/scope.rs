@@ -207,17 +207,22 @@ pub fn draws(expression: &Expression) -> bool {
     let mut found = false;
     visit(expression, &mut |part| {
         if let Expression::FunctionCall(function, _) = part {
-            found |= matches!(
-                function,
-                Function::Rand | Function::Uuid | Function::StrUuid | Function::BNode
-            );
+            found |= draws_lots(function);
         }
     });
     found
 }
 
+/// Returns whether a function has a different value at each evaluation.
+pub(crate) fn draws_lots(function: &Function) -> bool {
+    matches!(
+        function,
+        Function::Rand | Function::Uuid | Function::StrUuid | Function::BNode
+    )
+}
+
 /// Calls `each` with every part of an expression, the whole first, but not with the contents of EXISTS.
-fn visit(expression: &Expression, each: &mut dyn FnMut(&Expression)) {
+pub(crate) fn visit<'e>(expression: &'e Expression, each: &mut dyn FnMut(&'e Expression)) {
     each(expression);
     match expression {
         Expression::Variable(_)

@@ -28,6 +28,7 @@ pub mod store;
 #[cfg(test)]
 mod testing;
 pub mod verify;
+mod version;
 pub mod write;
 
 pub use error::StoreError;
@@ -44,5 +45,6 @@ pub use segment::{
 pub use snapshot::{QuadScan, ReadCosts, Snapshot};
 pub use statistics::{PredicateStatistics, Statistics};
 pub use store::{OpenOptions, Store};
+pub use version::Version;
 
 pub use pythia_io::PageTally;

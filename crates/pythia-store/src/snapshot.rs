@@ -6,6 +6,7 @@
 use std::ops::Range;
 use std::sync::Arc;
 
+use oxrdf::GraphNameRef;
 use pythia_io::{DeviceProfile, PagedFile};
 use pythia_rdf::key::{self, Encoded};
 use pythia_rdf::{TermId, TermKey, TermKind, inline};
@@ -20,6 +21,7 @@ use crate::pattern::{Component, End, Expansion, GraphFilter, Order, QuadPattern}
 use crate::scan::{self as segment_scan, of_segment};
 use crate::segment::Segment;
 use crate::statistics::Statistics;
+use crate::version::{Slot, SnapshotVersion, Version};
 
 mod change_set;
 mod edges;
@@ -41,6 +43,7 @@ pub struct Snapshot {
     auxiliaries: Arc<Auxiliaries>,
     /// `None` if nothing has changed since the base was written.
     delta: Option<Arc<Delta>>,
+    version: SnapshotVersion,
 }
 
 /// Expected costs of reading, beyond work on pages in memory: the device's costs times the share of the store that
@@ -61,6 +64,7 @@ impl Snapshot {
             base,
             auxiliaries,
             delta: None,
+            version: SnapshotVersion::default(),
         }
     }
 
@@ -87,6 +91,35 @@ impl Snapshot {
             auxiliaries,
             ..self.clone()
         }
+    }
+
+    /// Returns a snapshot of the same quads that knows its version.
+    pub(crate) fn with_version(&self, version: SnapshotVersion) -> Self {
+        Self {
+            version,
+            ..self.clone()
+        }
+    }
+
+    /// Returns its version, for those who make the next one.
+    pub(crate) fn versioned(&self) -> &SnapshotVersion {
+        &self.version
+    }
+
+    /// Returns the last commit of the snapshot. A transaction's own changes have no version.
+    pub fn version(&self) -> Version {
+        self.version.last()
+    }
+
+    /// Returns the last commit that changed a graph, or a later one. Equal versions of a graph are equal sets of quads.
+    pub fn graph_version(&self, graph: GraphNameRef<'_>) -> Version {
+        self.version.of(Slot::of(graph))
+    }
+
+    /// Returns a number for the assignment of ids: while it is the same, scans of the same quads return them in the
+    /// same order.
+    pub fn layout(&self) -> u64 {
+        self.version.layout()
     }
 
     /// Returns the auxiliary files of the base.

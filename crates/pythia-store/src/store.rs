@@ -20,9 +20,10 @@ use crate::manifest::{LogEntry, Manifest, Unnamed};
 use crate::segment::Segment;
 use crate::snapshot::Snapshot;
 use crate::state::StoreState;
+use crate::version::{SnapshotVersion, Version};
 use crate::write::{
-    Allowance, Compacted, CompactedState, Maintainer, Replay, Scrubbed, Transaction, WriteOptions,
-    Writer,
+    Allowance, Compacted, CompactedState, LoadCheck, Maintainer, Replay, Scrubbed, Transaction,
+    WriteOptions, Writer,
 };
 
 mod load;
@@ -50,6 +51,8 @@ impl Default for OpenOptions {
 pub struct Store {
     pool: Arc<BufferPool>,
     state: Arc<RwLock<StoreState>>,
+    /// The id of its log, or a random one: nothing else identifies a store without a log.
+    id: StoreId,
     /// Runs maintenance in the background.
     maintainer: Option<Maintainer>,
     /// `Some` if the store was opened for writing.
@@ -265,14 +268,22 @@ impl Store {
     ) -> Result<Self, StoreError> {
         let pool = BufferPool::try_new(storage, options.cache_bytes, device)?;
         let base = Arc::new(Segment::open_base(&pool, &manifest)?);
+        let log = manifest.log.as_ref();
+        let found = Version {
+            position: log.map_or(0, |log| log.position.0.saturating_sub(1)),
+            time: u64::from(crc32c::crc32c(&manifest.to_bytes())),
+        };
+        let id = log.map_or_else(|| StoreId(system::random_bytes()), |log| log.store);
+        let version = SnapshotVersion::new(found, system::random_u64());
         let state = StoreState {
-            snapshot: Snapshot::new(base, Arc::default()),
+            snapshot: Snapshot::new(base, Arc::default()).with_version(version),
             manifest: Arc::new(manifest),
             last: 0,
         };
         Ok(Self {
             pool,
             state: Arc::new(RwLock::new(state)),
+            id,
             maintainer: None,
             writer: None,
             upgraded_from: None,
@@ -322,7 +333,22 @@ impl Store {
         options: &LoadOptions,
         progress: &Arc<LoadProgress>,
     ) -> Result<LoadReport, LoadError> {
-        self.writer()?.load(sources, options, progress)
+        self.load_if(sources, options, progress, &|_| Ok(()))
+    }
+
+    /// As [`Self::load`], if `check` accepts the state that the quads are added to. It is called when everything else
+    /// is done, while commits wait.
+    ///
+    /// # Errors
+    /// [`LoadError::Refused`] with the error of `check`.
+    pub fn load_if(
+        &self,
+        sources: Vec<Source>,
+        options: &LoadOptions,
+        progress: &Arc<LoadProgress>,
+        check: LoadCheck<'_>,
+    ) -> Result<LoadReport, LoadError> {
+        self.writer()?.load(sources, options, progress, check)
     }
 
     /// Returns what scrubbing ([`crate::write::MaintenanceOptions::scrub_bytes_per_second`]) has found so far.
@@ -342,6 +368,11 @@ impl Store {
     /// Returns the last commit that readers see; 0 before the first.
     pub fn position(&self) -> Position {
         Position(self.state.read().last)
+    }
+
+    /// Returns the store's id. A store without a log has another one each time it is opened.
+    pub fn id(&self) -> StoreId {
+        self.id
     }
 
     /// Returns the store's previous format, if opening it for writing raised the format.

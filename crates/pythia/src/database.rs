@@ -194,7 +194,17 @@ impl Database {
         query: &Query,
         options: &QueryOptions,
     ) -> Result<PreparedQuery, QueryError> {
-        self.engine.prepare(&self.store.snapshot(), query, options)
+        self.prepare_on(&self.store.snapshot(), query, options)
+    }
+
+    /// Plans a parsed query on a snapshot of this database. Its timeout starts now.
+    pub fn prepare_on(
+        &self,
+        snapshot: &Snapshot,
+        query: &Query,
+        options: &QueryOptions,
+    ) -> Result<PreparedQuery, QueryError> {
+        self.engine.prepare(snapshot, query, options)
     }
 
     /// Prepares a query whose plan was written by [`PreparedQuery::write`], for this state of the store. See

@@ -5,14 +5,16 @@ use std::io::Write;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
-use oxrdf::{GraphName, NamedNode, NamedOrBlankNode, Quad, Term};
+use oxrdf::{GraphName, GraphNameRef, NamedNode, NamedOrBlankNode, Quad, Term, TermRef, Triple};
 use pythia_query::{GraphRules, QueryError, QueryOptions};
 use pythia_rdf::language::recommend_form;
 use pythia_rdf::write::RdfWriter;
 use pythia_rdf::{RdfFormat, TermId};
-use pythia_store::{Component, GraphFilter, Order, QuadPattern, Snapshot, StoreError};
+use pythia_store::{
+    Component, GraphFilter, IdBatch, Order, QuadPattern, QuadScan, Snapshot, StoreError,
+};
 
-use crate::write::{WriteError, WriteReport, check_triple_terms};
+use crate::write::{WriteError, WriteReport, check_triple_terms, write_triples};
 
 /// Writes all quads, sorted by subject, predicate, object and graph. The same data gives the same bytes,
 /// regardless of the order in which it was loaded. Memory use is constant. Formats without graphs hold only
@@ -74,6 +76,96 @@ pub fn dump_within(
     Ok(report)
 }
 
+/// Writes the triples of one graph, sorted by the ids of subject, predicate and object, within the limits of a
+/// query as [`dump_within`]. While [`Snapshot::layout`] is the same, the same graph gives the same bytes. Memory
+/// use is constant. A graph that is not visible has no triples.
+pub fn dump_graph(
+    snapshot: &Snapshot,
+    options: &QueryOptions,
+    graph: GraphNameRef<'_>,
+    format: RdfFormat,
+    out: impl Write,
+) -> Result<WriteReport, WriteError> {
+    let mut triples = match options.visible.allows(graph) {
+        true => Triples::of(snapshot, graph, options).map_err(failed)?,
+        false => None,
+    };
+    let next_batch = || match &mut triples {
+        Some(triples) => triples.next_batch(),
+        None => Ok(None),
+    };
+    write_triples(next_batch, format, out)
+}
+
+/// The triples of a graph, decoded batch by batch.
+struct Triples<'a> {
+    snapshot: &'a Snapshot,
+    scan: QuadScan,
+    batch: IdBatch,
+    limits: Limits<'a>,
+    /// Triples that may still be returned.
+    rows_left: u64,
+    row_limit: u64,
+}
+
+impl<'a> Triples<'a> {
+    /// Returns the triples of a graph; `None` if the store does not have its name.
+    fn of(
+        snapshot: &'a Snapshot,
+        graph: GraphNameRef<'_>,
+        options: &'a QueryOptions,
+    ) -> Result<Option<Self>, StoreError> {
+        let id = match graph {
+            GraphNameRef::DefaultGraph => Some(TermId::DEFAULT_GRAPH),
+            GraphNameRef::NamedNode(node) => snapshot.resolve(node.into())?,
+            GraphNameRef::BlankNode(node) => snapshot.resolve(TermRef::from(node))?,
+        };
+        let Some(id) = id else {
+            return Ok(None);
+        };
+        let pattern = QuadPattern {
+            graph: GraphFilter::One(id),
+            ..QuadPattern::default()
+        };
+        let wanted = [Component::Subject, Component::Predicate, Component::Object];
+        let row_limit = options.row_limit.unwrap_or(u64::MAX);
+        Ok(Some(Self {
+            snapshot,
+            scan: snapshot.scan(&pattern, Order::Spo, &wanted)?,
+            batch: IdBatch::default(),
+            limits: Limits::of(options),
+            rows_left: row_limit,
+            row_limit,
+        }))
+    }
+
+    fn next_batch(&mut self) -> Result<Option<Vec<Triple>>, QueryError> {
+        self.limits.check()?;
+        if !self.scan.next_into(&mut self.batch)? {
+            return Ok(None);
+        }
+        let rows = self.batch.rows as u64;
+        if rows > self.rows_left {
+            return Err(QueryError::RowLimit(self.row_limit));
+        }
+        self.rows_left -= rows;
+        let ids = (0..self.batch.rows).flat_map(|row| {
+            let columns = self.batch.columns.iter();
+            columns.map(move |column| TermId(column[row]))
+        });
+        let mut terms = self.snapshot.decode(&ids.collect::<Vec<_>>())?;
+        terms.iter_mut().for_each(recommend_form);
+        let mut terms = terms.into_iter();
+        let mut triples = Vec::with_capacity(self.batch.rows);
+        while let Some(subject) = terms.next() {
+            let quad = quad([Some(subject), terms.next(), terms.next(), None]);
+            let wrong = || StoreError::corrupt("spo", None, "a quad that is not RDF");
+            triples.push(quad.ok_or_else(wrong)?.into());
+        }
+        Ok(Some(triples))
+    }
+}
+
 /// Checks that a format can hold the graphs that a dump would write.
 ///
 /// # Errors
@@ -108,7 +200,16 @@ struct Limits<'a> {
     deadline: Option<Instant>,
 }
 
-impl Limits<'_> {
+impl<'a> Limits<'a> {
+    /// Returns the limits of options, whose time begins now.
+    fn of(options: &'a QueryOptions) -> Self {
+        let now = Instant::now();
+        Self {
+            cancel: options.cancel.as_deref(),
+            deadline: options.timeout.and_then(|timeout| now.checked_add(timeout)),
+        }
+    }
+
     fn check(&self) -> Result<(), QueryError> {
         if self
             .cancel
@@ -129,14 +230,10 @@ impl Limits<'_> {
 impl<'a> Visible<'a> {
     fn new(snapshot: &'a Snapshot, options: &'a QueryOptions) -> Self {
         let rules = &options.visible;
-        let now = Instant::now();
         Self {
             snapshot,
             rules,
-            limits: Limits {
-                cancel: options.cancel.as_deref(),
-                deadline: options.timeout.and_then(|timeout| now.checked_add(timeout)),
-            },
+            limits: Limits::of(options),
             known: HashMap::from([(TermId::DEFAULT_GRAPH, rules.allows_default())]),
         }
     }

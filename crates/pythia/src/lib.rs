@@ -52,7 +52,7 @@ pub use backup::{
     restore, restore_storage,
 };
 pub use database::{Database, Options};
-pub use dump::{check_dump, dump, dump_within};
+pub use dump::{check_dump, dump, dump_graph, dump_within};
 pub use feed::{Feed, FeedError, write_patch};
 pub use moment::{format_time, parse_time};
 pub use optimize::{
@@ -61,12 +61,12 @@ pub use optimize::{
 };
 pub use solution::{FromTerm, Solution, SolutionError, Solutions, solutions};
 pub use transaction::Transaction;
-pub use update::UpdateReport;
+pub use update::{Precondition, UpdateReport};
 pub use write::{ResultFormat, WriteError, WriteReport, write_json_term, write_results};
 
 pub use oxrdf::{Quad, Term, Triple, Variable};
 pub use pythia_io::{Counters, DeviceProfile, DirectStorage, GroupCounters};
-pub use pythia_log::{Commit, LogError, Position, Salvage};
+pub use pythia_log::{Commit, LogError, Position, Salvage, StoreId};
 pub use pythia_query::{
     CustomFunction, CustomFunctions, GraphRules, HttpService, LoadHandler, Loader, Measured, Path,
     PathEdge, PlanNode, PreparedQuery, QueryError, QueryOptions, Results, ServiceError,
@@ -90,7 +90,7 @@ pub use pythia_store::store::load_into as load;
 pub use pythia_store::verify::{Problem, VerifyOptions, VerifyProgress, VerifyReport};
 pub use pythia_store::write::{Committed, Compacted, MaintenanceOptions, WriteOptions};
 pub use pythia_store::{
-    ChangesReport, End, NextStep, RunReport, Snapshot, Store, StoreError,
+    ChangesReport, End, NextStep, RunReport, Snapshot, Store, StoreError, Version,
     check_folder as check_store, device,
 };
 

@@ -163,6 +163,13 @@ impl Transaction<'_> {
         Ok(snapshot.count(&pattern)? > 0)
     }
 
+    /// Makes the commit fail with a retryable error if another transaction has changed this graph (`None`: any graph)
+    /// since this one began. So what it has read there still holds when it is committed. A commit of no changes
+    /// always succeeds.
+    pub fn watch(&mut self, graph: Option<GraphNameRef<'_>>) {
+        self.inner.watch(graph);
+    }
+
     /// Returns the transaction's current view, for access below SPARQL.
     pub fn snapshot(&self) -> Result<Snapshot, QueryError> {
         self.check()?;

@@ -3,8 +3,10 @@
 use std::thread;
 use std::time::{Duration, Instant};
 
+use oxrdf::GraphNameRef;
 use pythia_query::{QueryError, QueryOptions, UpdateOptions};
 use pythia_sparql::Update;
+use pythia_store::Snapshot;
 
 use crate::Database;
 
@@ -24,6 +26,26 @@ pub struct UpdateReport {
     pub operations: u64,
     /// Hints for its author, such as unknown functions.
     pub warnings: Vec<String>,
+}
+
+/// A condition on the state that an update changes.
+pub struct Precondition<'c, E> {
+    /// The graph that the condition is about; `None` is the whole database.
+    pub graph: Option<GraphNameRef<'c>>,
+    /// Fails if a state does not meet the condition. It may be called several times, with different states.
+    pub check: &'c dyn Fn(&Snapshot) -> Result<(), E>,
+}
+
+/// The reason why an attempt failed.
+enum Failure<E> {
+    Update(QueryError),
+    Condition(E),
+}
+
+impl<E> From<QueryError> for Failure<E> {
+    fn from(error: QueryError) -> Self {
+        Self::Update(error)
+    }
 }
 
 impl Database {
@@ -71,40 +93,40 @@ impl Database {
         options: &UpdateOptions,
         key: Option<&str>,
     ) -> Result<UpdateReport, QueryError> {
-        let deadline = options
-            .query
-            .timeout
-            .map(|timeout| Instant::now() + timeout);
-        let mut attempt = 1;
-        loop {
-            let timeout = deadline.map(|at| at.saturating_duration_since(Instant::now()));
-            let query = QueryOptions {
-                timeout,
-                ..options.query.clone()
-            };
-            let options = UpdateOptions {
-                query,
-                ..options.clone()
-            };
-            match self.attempt(update, &options, key) {
-                Err(error) if error.is_retryable() && attempt < ATTEMPTS => {
-                    // Conflicting updates must not retry at the same moment.
-                    let most_us = 100 << attempt;
-                    thread::sleep(Duration::from_micros(rand::random_range(0..most_us)));
-                    attempt += 1;
-                }
-                outcome => return outcome,
-            }
-        }
+        repeated(options, |options| {
+            self.attempt::<QueryError>(update, options, key, None)
+        })
     }
 
-    fn attempt(
+    /// Runs a parsed update like [`Self::update`], if the state that it changes meets a condition. No other commit
+    /// changes the condition's graph between the check and the commit of the update. An update without changes needs
+    /// no commit; the state at its beginning has met the condition.
+    ///
+    /// # Errors
+    /// The condition's error if it is not met; else as [`Self::update`].
+    pub fn update_if<E: From<QueryError>>(
+        &self,
+        update: &Update,
+        options: &UpdateOptions,
+        condition: &Precondition<'_, E>,
+    ) -> Result<UpdateReport, E> {
+        repeated(options, |options| {
+            self.attempt(update, options, None, Some(condition))
+        })
+    }
+
+    fn attempt<E>(
         &self,
         update: &Update,
         options: &UpdateOptions,
         key: Option<&str>,
-    ) -> Result<UpdateReport, QueryError> {
+        condition: Option<&Precondition<'_, E>>,
+    ) -> Result<UpdateReport, Failure<E>> {
         let mut transaction = self.transaction()?;
+        if let Some(condition) = condition {
+            transaction.watch(condition.graph);
+            (condition.check)(&transaction.snapshot()?).map_err(Failure::Condition)?;
+        }
         let updated = transaction.update_parsed(update, options)?;
         let committed = transaction.commit_with_key(key)?;
         Ok(UpdateReport {
@@ -114,5 +136,37 @@ impl Database {
             operations: updated.operations,
             warnings: updated.warnings,
         })
+    }
+}
+
+/// Repeats an attempt while it conflicts with other transactions, within the time limit.
+fn repeated<E: From<QueryError>>(
+    options: &UpdateOptions,
+    attempt: impl Fn(&UpdateOptions) -> Result<UpdateReport, Failure<E>>,
+) -> Result<UpdateReport, E> {
+    let timeout = options.query.timeout;
+    let deadline = timeout.map(|timeout| Instant::now() + timeout);
+    let mut attempts = 1;
+    loop {
+        let timeout = deadline.map(|at| at.saturating_duration_since(Instant::now()));
+        let query = QueryOptions {
+            timeout,
+            ..options.query.clone()
+        };
+        let options = UpdateOptions {
+            query,
+            ..options.clone()
+        };
+        match attempt(&options) {
+            Ok(report) => return Ok(report),
+            Err(Failure::Condition(error)) => return Err(error),
+            Err(Failure::Update(error)) if error.is_retryable() && attempts < ATTEMPTS => {
+                // Conflicting updates must not retry at the same moment.
+                let most_us = 100 << attempts;
+                thread::sleep(Duration::from_micros(rand::random_range(0..most_us)));
+                attempts += 1;
+            }
+            Err(Failure::Update(error)) => return Err(error.into()),
+        }
     }
 }

@@ -1,5 +1,6 @@
 //! A transaction of the store that takes its memory from the budget of all queries.
 
+use oxrdf::GraphNameRef;
 use pythia_rdf::{TermId, TermKey};
 use pythia_store::write::{self, Committed};
 use pythia_store::{Snapshot, Store, StoreError};
@@ -29,6 +30,11 @@ impl Transaction {
     /// Returns the state that the transaction sees, including its own changes.
     pub fn snapshot(&self) -> Snapshot {
         self.inner.snapshot()
+    }
+
+    /// Makes the commit conflict if another has changed this graph (`None`: any graph) since the transaction began.
+    pub fn watch(&mut self, graph: Option<GraphNameRef<'_>>) {
+        self.inner.watch(graph);
     }
 
     /// Commits: makes the changes durable and visible to all. A key is committed at most once.

@@ -22,6 +22,7 @@ use http_body::{Frame, SizeHint};
 use tokio::runtime::Handle;
 use tokio::sync::oneshot;
 
+use super::caching::Caching;
 use super::error::HttpError;
 pub(crate) use super::handover::Delivery;
 use super::handover::{Receiver, Sender, handover};
@@ -35,7 +36,7 @@ pub(crate) const AT_ONCE: Duration = Duration::from_millis(2);
 
 /// The writer that a thread writes an answer to.
 pub(crate) struct Output {
-    media_type: &'static str,
+    head: Head,
     piece: Vec<u8>,
     /// `None`, like `rest`, if the work is tried at once.
     first: Option<oneshot::Sender<FirstMessage>>,
@@ -46,11 +47,18 @@ pub(crate) struct Output {
     runtime: Handle,
 }
 
+/// What an answer has besides its body.
+#[derive(Clone)]
+struct Head {
+    media_type: &'static str,
+    caching: Caching,
+}
+
 /// The first message from the thread.
 enum FirstMessage {
-    Whole(Result<(&'static str, Bytes), HttpError>),
-    /// The type and the receiver of all pieces.
-    Pieces(&'static str, Receiver),
+    Whole(Result<(Head, Bytes), HttpError>),
+    /// The receiver of all pieces.
+    Pieces(Head, Receiver),
 }
 
 /// Runs work on a thread and answers with what it writes. Sets `cancel` if the client goes away.
@@ -68,17 +76,15 @@ pub(crate) async fn answer(
         let outcome = work(&mut output);
         output.finish(outcome);
     });
-    let (media_type, body) = match wait.await.map_err(|_| crashed())? {
+    let (head, body) = match wait.await.map_err(|_| crashed())? {
         FirstMessage::Whole(outcome) => {
             guard.disarm();
-            let (media_type, whole) = outcome?;
-            (media_type, Body::from(whole))
+            let (head, whole) = outcome?;
+            (head, Body::from(whole))
         }
-        FirstMessage::Pieces(media_type, body) => {
-            (media_type, Body::new(GuardedBody { body, guard }))
-        }
+        FirstMessage::Pieces(head, body) => (head, Body::new(GuardedBody { body, guard })),
     };
-    Ok(response(media_type, body))
+    Ok(response(head, body))
 }
 
 /// Like [`answer`], for work that usually takes less time than waking a thread twice: it is tried on the runtime
@@ -93,17 +99,25 @@ pub(crate) async fn answer_at_once(
     let mut output = Output::new(None, delivery.clone());
     let tried = catch_unwind(AssertUnwindSafe(|| work(&mut output)));
     match tried.unwrap_or_else(|_| Err(crashed())) {
-        Ok(()) => Ok(response(output.media_type, output.piece.into())),
+        Ok(()) => Ok(response(output.head, output.piece.into())),
         Err(error) if !output.is_long && error.status != StatusCode::GATEWAY_TIMEOUT => Err(error),
         Err(_) => answer(delivery, work).await,
     }
 }
 
-fn response(media_type: &'static str, body: Body) -> Response {
+fn response(head: Head, body: Body) -> Response {
+    let Head {
+        media_type,
+        caching,
+    } = head;
     let mut response = Response::new(body);
+    *response.status_mut() = caching.status();
     let headers = response.headers_mut();
-    headers.insert(CONTENT_TYPE, content_type(media_type));
+    if !caching.is_unmodified() {
+        headers.insert(CONTENT_TYPE, content_type(media_type));
+    }
     headers.insert(VARY, HeaderValue::from_static("accept"));
+    caching.add_to(headers);
     response
 }
 
@@ -144,7 +158,10 @@ fn crashed() -> HttpError {
 impl Output {
     fn new(first: Option<oneshot::Sender<FirstMessage>>, delivery: Delivery) -> Self {
         Self {
-            media_type: "application/json",
+            head: Head {
+                media_type: "application/json",
+                caching: Caching::default(),
+            },
             piece: Vec::with_capacity(FIRST_BYTES),
             first,
             rest: None,
@@ -161,7 +178,12 @@ impl Output {
 
     /// Sets the media type. It is JSON unless it is set before the first byte.
     pub(crate) fn is(&mut self, media_type: &'static str) {
-        self.media_type = media_type;
+        self.head.media_type = media_type;
+    }
+
+    /// Sets the headers for caches, before the first byte.
+    pub(crate) fn cache(&mut self, caching: Caching) {
+        self.head.caching = caching;
     }
 
     fn send(&mut self) -> io::Result<()> {
@@ -175,7 +197,7 @@ impl Output {
             let (sender, receiver) = handover(self.delivery.clone(), &self.runtime);
             self.rest = Some(sender);
             // If the client has gone, the receiver is dropped, and the next piece fails.
-            let _ = first.send(FirstMessage::Pieces(self.media_type, receiver));
+            let _ = first.send(FirstMessage::Pieces(self.head.clone(), receiver));
         }
         self.rest.as_ref().expect("it is no try").push(piece)
     }
@@ -189,7 +211,7 @@ impl Output {
         self.delivery.slot.release();
         if let Some(first) = self.first.take() {
             let piece = self.take_piece();
-            let whole = outcome.map(|()| (self.media_type, piece));
+            let whole = outcome.map(|()| (self.head.clone(), piece));
             // The receiver is gone if the client has gone.
             let _ = first.send(FirstMessage::Whole(whole));
             return;

@@ -8,6 +8,8 @@ use http::header::{ALLOW, CONTENT_TYPE, RETRY_AFTER};
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 use pythia::{LoadError, QueryError, SparqlError, StoreError, WriteError};
 
+use super::validators::{Malformed, Unmet};
+
 /// An error answer: a status, and a message that says what is wrong and what to do.
 #[derive(Clone, Debug, thiserror::Error)]
 #[error("{message}")]
@@ -135,6 +137,22 @@ impl IntoResponse for HttpError {
         *response.status_mut() = self.status;
         response.extensions_mut().insert(Arc::new(self));
         response
+    }
+}
+
+impl From<Malformed> for HttpError {
+    fn from(error: Malformed) -> Self {
+        Self::bad_request(error.to_string())
+    }
+}
+
+impl From<Unmet> for HttpError {
+    fn from(unmet: Unmet) -> Self {
+        let message = match unmet {
+            Unmet::Match => "the state of the resource is none that If-Match lists; read it again",
+            Unmet::NoneMatch => "the state of the resource is one that If-None-Match excludes",
+        };
+        Self::new(StatusCode::PRECONDITION_FAILED, message)
     }
 }
 

@@ -13,15 +13,17 @@ use http::request::Parts;
 use http::{HeaderMap, HeaderValue, Method, StatusCode};
 use oxrdf::{GraphNameRef, NamedNode};
 use pythia::{
-    GraphRules, Query, QueryError, QueryOptions, RdfFormat, Results, Update, write_results,
+    GraphRules, Precondition, Query, QueryError, QueryOptions, RdfFormat, Results, Snapshot, Update,
 };
 use rand::distr::{Alphanumeric, SampleString};
 
 use super::answer::{self, Output};
+use super::caching::Caching;
 use super::error::HttpError;
 use super::negotiate::{DATASETS, GRAPHS, negotiate};
 use super::parameters::{Parameters, iri};
 use super::upload::Upload;
+use super::validators::Conditions;
 use super::{base_of, media_type_of, receive, update};
 use crate::exchange::{Exchange, Turn};
 
@@ -61,6 +63,15 @@ impl Target {
                 StatusCode::FORBIDDEN,
                 "you may not write this graph",
             )),
+        }
+    }
+
+    /// Returns the graph; `None` for the whole dataset.
+    fn graph(&self) -> Option<GraphNameRef<'_>> {
+        match self {
+            Self::Default => Some(GraphNameRef::DefaultGraph),
+            Self::Named(graph) => Some(graph.as_ref().into()),
+            Self::All => None,
         }
     }
 
@@ -107,7 +118,7 @@ async fn graph(
         "GET" | "HEAD" => read(exchange, &parts, target).await,
         "PUT" => put(exchange, &parts, body, target).await,
         "POST" => post(exchange, &parts, body, target).await,
-        "DELETE" => delete(exchange, target).await,
+        "DELETE" => delete(exchange, &parts, target).await,
         "PATCH" => patch(exchange, &parts, body, target).await,
         _ => Err(HttpError::method(METHODS)),
     }
@@ -121,66 +132,103 @@ async fn read(exchange: Exchange, parts: &Parts, target: Target) -> Result<Respo
     let format = negotiate(parts.headers.get(ACCEPT), formats);
     let format = format.ok_or_else(|| super::not_acceptable(formats))?;
     let limits = Parameters::of_uri(&parts.uri)?.lower(&exchange.limits)?;
+    let conditions = Conditions::of_read(&parts.headers)?;
     let turn = exchange.turn("graph-read", "").await?;
     let delivery = exchange.delivery(&turn, limits.timeout);
     answer::answer(delivery, move |output| {
-        output.is(format.media_types()[0]);
+        let media_type = format.media_types()[0];
+        output.is(media_type);
         let options = exchange.query_options(&turn, &limits);
-        match &target {
-            Target::All => write_dataset(&exchange, format, &options, output),
-            Target::Named(graph) if !exists(&exchange, graph, &options)? => Err(absent(graph)),
-            _ => write_graph(&exchange, &target, format, &options, output),
+        let snapshot = exchange.dataset.database.snapshot();
+        if let Target::Named(graph) = &target
+            && !exists(&exchange, &snapshot, graph, &options)?
+        {
+            return Err(absent(graph));
+        }
+        let current = exchange
+            .tags()
+            .of_graph(&snapshot, target.graph(), media_type);
+        let reading = conditions.for_read(Some(&current));
+        let caching = Caching::of(Some(&current), reading, exchange.is_private())?;
+        let is_unmodified = caching.is_unmodified();
+        output.cache(caching);
+        match is_unmodified {
+            true => Ok(()),
+            false => write_target(&snapshot, &target, media_type, &options, output),
         }
     })
     .await
 }
 
-fn write_graph(
-    exchange: &Exchange,
+fn write_target(
+    snapshot: &Snapshot,
     target: &Target,
-    format: pythia::ResultFormat,
+    media_type: &str,
     options: &QueryOptions,
     output: &mut Output,
 ) -> Result<(), HttpError> {
-    let pattern = match target {
-        Target::Named(graph) => format!("GRAPH {graph} {{ ?s ?p ?o }}"),
-        _ => "?s ?p ?o".to_owned(),
+    let format = RdfFormat::from_media_type(media_type);
+    let format = format.expect("formats of graphs and datasets are formats of RDF");
+    match target.graph() {
+        None => pythia::dump_within(snapshot, options, format, output)?,
+        Some(graph) => pythia::dump_graph(snapshot, options, graph, format, output)?,
     };
-    let query = Query::parse(
-        &format!("CONSTRUCT {{ ?s ?p ?o }} WHERE {{ {pattern} }}"),
-        None,
-    )?;
-    let results = exchange.dataset.database.prepare_parsed(&query, options)?;
-    write_results(results.execute()?, format, output)?;
-    Ok(())
-}
-
-fn write_dataset(
-    exchange: &Exchange,
-    format: pythia::ResultFormat,
-    options: &QueryOptions,
-    output: &mut Output,
-) -> Result<(), HttpError> {
-    let format = RdfFormat::from_media_type(format.media_types()[0]);
-    let format = format.expect("formats of datasets are formats of RDF");
-    let snapshot = exchange.dataset.database.snapshot();
-    pythia::dump_within(&snapshot, options, format, output)?;
     Ok(())
 }
 
 /// Returns whether a graph exists, which means that it has a triple.
 fn exists(
     exchange: &Exchange,
+    snapshot: &Snapshot,
     graph: &NamedNode,
     options: &QueryOptions,
 ) -> Result<bool, HttpError> {
     let query = Query::parse(&format!("ASK {{ GRAPH {graph} {{ ?s ?p ?o }} }}"), None)?;
-    let prepared = exchange.dataset.database.prepare_parsed(&query, options)?;
+    let database = &exchange.dataset.database;
+    let prepared = database.prepare_on(snapshot, &query, options)?;
     Ok(matches!(prepared.execute()?, Results::Boolean(true)))
 }
 
 fn absent(graph: &NamedNode) -> HttpError {
     HttpError::not_found(format!("there is no graph {graph}"))
+}
+
+/// The conditions of a write, and the graph or dataset that they are about.
+struct WriteConditions {
+    conditions: Conditions,
+    target: Target,
+}
+
+impl WriteConditions {
+    fn of(parts: &Parts, target: &Target) -> Result<Self, HttpError> {
+        Ok(Self {
+            conditions: Conditions::of_write(&parts.headers)?,
+            target: target.clone(),
+        })
+    }
+
+    /// Runs a write under these conditions, if there are any.
+    fn guard<T>(
+        &self,
+        exchange: &Exchange,
+        options: &QueryOptions,
+        write: impl FnOnce(Option<&Precondition<'_, HttpError>>) -> Result<T, HttpError>,
+    ) -> Result<T, HttpError> {
+        if self.conditions.is_empty() {
+            return write(None);
+        }
+        write(Some(&Precondition {
+            graph: self.target.graph(),
+            check: &|snapshot| {
+                let exists = match &self.target {
+                    Target::Named(graph) => exists(exchange, snapshot, graph, options)?,
+                    _ => true,
+                };
+                let state = exists.then(|| exchange.tags().state(snapshot, self.target.graph()));
+                Ok(self.conditions.for_write(state.as_deref())?)
+            },
+        }))
+    }
 }
 
 /// Replaces a graph.
@@ -191,10 +239,11 @@ async fn put(
     target: Target,
 ) -> Result<Response, HttpError> {
     let format = format_of(&parts.headers, &target)?;
+    let conditions = WriteConditions::of(parts, &target)?;
     let upload = Upload::receive(&exchange.caller, parts, body, format).await?;
     let turn = exchange.turn("graph-write", "").await?;
     let clear = format!("DROP SILENT {} ;", target.in_update());
-    let created = write(exchange, turn, upload, target, clear).await?;
+    let created = write(exchange, turn, upload, target, clear, conditions).await?;
     Ok(done(created, None))
 }
 
@@ -206,6 +255,7 @@ async fn post(
     target: Target,
 ) -> Result<Response, HttpError> {
     let format = format_of(&parts.headers, &target)?;
+    let conditions = WriteConditions::of(parts, &target)?;
     let (target, location) = match (target, format) {
         // A graph that is posted to the graph store itself gets a new name (§5.5).
         (Target::All, Some(format)) if is_store(parts) && !format.supports_datasets() => {
@@ -218,7 +268,7 @@ async fn post(
     };
     let upload = Upload::receive(&exchange.caller, parts, body, format).await?;
     let turn = exchange.turn("graph-write", "").await?;
-    let created = write(exchange, turn, upload, target, String::new()).await?;
+    let created = write(exchange, turn, upload, target, String::new(), conditions).await?;
     Ok(done(created, location))
 }
 
@@ -234,25 +284,34 @@ async fn write(
     upload: Upload,
     target: Target,
     before: String,
+    conditions: WriteConditions,
 ) -> Result<bool, HttpError> {
     let cancel = Arc::clone(&turn.listed.activity.cancel);
     answer::run(cancel, move || {
         let options = exchange.query_options(&turn, &exchange.limits);
+        let snapshot = exchange.dataset.database.snapshot();
         let created = match &target {
-            Target::Named(graph) => !exists(&exchange, graph, &options)?,
+            Target::Named(graph) => !exists(&exchange, &snapshot, graph, &options)?,
             _ => false,
         };
-        // The loader does not check access rules, and JSON-LD may name other graphs.
-        match before.is_empty() && upload.is_long() && exchange.access.write.is_all() {
-            true => upload.load(&exchange, &target)?,
-            false => upload.update(&exchange, &target, &before, &turn)?,
+        if !before.is_empty() && !conditions.conditions.is_empty() {
+            // A refusal comes before conditions (RFC 9110 §13.2.1).
+            target.check_writable(&exchange.access.write)?;
         }
+        conditions.guard(&exchange, &options, |condition| {
+            // The loader does not check access rules, and JSON-LD may name other graphs.
+            match before.is_empty() && upload.is_long() && exchange.access.write.is_all() {
+                true => upload.load(&exchange, &target, condition),
+                false => upload.update(&exchange, &target, &before, &turn, condition),
+            }
+        })?;
         Ok(created)
     })
     .await
 }
 
-async fn delete(exchange: Exchange, target: Target) -> Result<Response, HttpError> {
+async fn delete(exchange: Exchange, parts: &Parts, target: Target) -> Result<Response, HttpError> {
+    let conditions = WriteConditions::of(parts, &target)?;
     let turn = exchange.turn("graph-write", "").await?;
     let cancel = Arc::clone(&turn.listed.activity.cancel);
     answer::run(cancel, move || {
@@ -260,12 +319,15 @@ async fn delete(exchange: Exchange, target: Target) -> Result<Response, HttpErro
         if let Target::Named(graph) = &target {
             // Users who may not write the graph must not learn whether it exists.
             target.check_writable(&exchange.access.write)?;
-            if !exists(&exchange, graph, &options.query)? {
+            let snapshot = exchange.dataset.database.snapshot();
+            if !exists(&exchange, &snapshot, graph, &options.query)? {
                 return Err(absent(graph));
             }
         }
         let update = Update::parse(&format!("DROP SILENT {}", target.in_update()), None)?;
-        update::commit(&exchange, &update, &options, None)
+        conditions.guard(&exchange, &options.query, |condition| {
+            update::commit(&exchange, &update, &options, condition)
+        })
     })
     .await?;
     Ok(done(false, None))
@@ -288,6 +350,7 @@ async fn patch(
             HeaderValue::from_static("application/sparql-update"),
         ));
     }
+    let conditions = WriteConditions::of(parts, &target)?;
     let received = receive::whole(&exchange.caller, body).await?;
     let base = base_of(parts);
     let turn = exchange.turn("graph-write", received.text()?).await?;
@@ -303,7 +366,9 @@ async fn patch(
             let set = update.set_graph(graph);
             set.map_err(|error| failed(error.into()))?;
         }
-        update::commit(&exchange, &update, &options, None)
+        conditions.guard(&exchange, &options.query, |condition| {
+            update::commit(&exchange, &update, &options, condition)
+        })
     })
     .await?;
     Ok(done(false, None))

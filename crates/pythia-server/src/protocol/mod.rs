@@ -2,6 +2,7 @@
 //! routes.
 
 pub(crate) mod answer;
+pub(crate) mod caching;
 pub(crate) mod error;
 pub(crate) mod graph_store;
 mod handover;
@@ -12,12 +13,13 @@ mod query;
 pub(crate) mod receive;
 mod update;
 mod upload;
+mod validators;
 
 use std::sync::Arc;
 
 use axum::Router;
 use axum::extract::Request;
-use axum::middleware::from_fn_with_state;
+use axum::middleware::{from_fn_with_state, map_response};
 use axum::response::{IntoResponse, Response};
 use axum::routing::any;
 use http::header::{ACCEPT, CONTENT_LENGTH, CONTENT_TYPE, HOST};
@@ -63,6 +65,7 @@ impl Service {
             .merge(page::routes())
             .fallback(nothing)
             .layer(CompressionLayer::new().compress_when(SizeAbove::new(COMPRESSED_BYTES)))
+            .layer(map_response(caching::tag_coding))
             .layer(RequestDecompressionLayer::new())
             .layer(from_fn_with_state(
                 Arc::clone(&context),

@@ -8,16 +8,20 @@ use axum::extract::Request;
 use axum::response::Response;
 use http::header::ACCEPT;
 use http::request::Parts;
-use http::{HeaderValue, StatusCode};
+use http::{HeaderValue, Method, StatusCode};
 use oxrdf::NamedNode;
-use pythia::{PreparedQuery, QueryForm, QueryOptions, ResultFormat, write_results};
+use pythia::{
+    PreparedQuery, Query, QueryForm, QueryOptions, ResultFormat, Snapshot, write_results,
+};
 
 use super::answer::{AT_ONCE, Output, answer, answer_at_once};
+use super::caching::Caching;
 use super::error::HttpError;
 use super::media_type_of;
 use super::negotiate::{GRAPHS, TABLES, negotiate};
 use super::parameters::{Parameters, RequestLimits};
 use super::receive::{self, ReceivedBytes};
+use super::validators::Conditions;
 use crate::exchange::{Exchange, Turn};
 
 /// Methods that a query may use.
@@ -80,6 +84,8 @@ struct QueryRequest {
     /// A format by name, which takes precedence over the Accept header.
     format: Option<ResultFormat>,
     accept: Option<HeaderValue>,
+    /// The conditions of a request whose answer may be kept; `None` for POST.
+    conditions: Option<Conditions>,
 }
 
 /// Runs a query whose text was received.
@@ -98,6 +104,10 @@ pub(crate) async fn run(
         profile: parameters.one("profile")? == Some("true"),
         format: format(&parameters, parts.headers.contains_key(ACCEPT))?,
         accept: parts.headers.get(ACCEPT).cloned(),
+        conditions: match parts.method {
+            Method::POST => None,
+            _ => Some(Conditions::of_read(&parts.headers)?),
+        },
         text,
     };
     let turn = exchange.turn("query", asked.text.text()?).await?;
@@ -173,13 +183,22 @@ impl QueryRequest {
             None => Some(self.format_of(query.form())?),
             Some(_) => None,
         };
+        let snapshot = database.snapshot();
+        if let (Some(conditions), Some(format)) = (&self.conditions, format) {
+            let caching = self.caching(exchange, conditions, &query, format, &snapshot)?;
+            let is_unmodified = caching.is_unmodified();
+            output.cache(caching);
+            if is_unmodified {
+                return Ok(());
+            }
+        }
         if output.is_tried() {
             options.timeout = Some(AT_ONCE.min(self.limits.timeout));
         }
         // The time limit includes reading the text.
         let left = |timeout: Duration| timeout.saturating_sub(started.elapsed());
         options.timeout = options.timeout.map(left);
-        let prepared = database.prepare_parsed(&query, &options);
+        let prepared = database.prepare_on(&snapshot, &query, &options);
         let prepared = Arc::new(prepared.map_err(failed)?);
         exchange.caller.record.set_prepared(started.elapsed());
         let slow = exchange.caller.settings.config.log.slow_query;
@@ -201,6 +220,29 @@ impl QueryRequest {
         };
         exchange.caller.record.set_run(started.elapsed(), rows);
         Ok(())
+    }
+
+    /// Returns the headers for caches of the answer. An answer that changes by itself has no tag.
+    fn caching(
+        &self,
+        exchange: &Exchange,
+        conditions: &Conditions,
+        query: &Query,
+        format: ResultFormat,
+        snapshot: &Snapshot,
+    ) -> Result<Caching, HttpError> {
+        let mut request = vec![self.text.text()?, format.name()];
+        request.extend(self.base.as_deref());
+        // No IRI is empty.
+        for graphs in [&self.default_graphs, &self.named_graphs] {
+            request.push("");
+            request.extend(graphs.iter().map(NamedNode::as_str));
+        }
+        let is_repeatable = query.is_repeatable();
+        let current = is_repeatable.then(|| exchange.tags().of_query(snapshot, &request));
+        let reading = conditions.for_read(current.as_ref());
+        let is_private = exchange.is_private();
+        Ok(Caching::of(current.as_ref(), reading, is_private)?)
     }
 
     fn options(&self, exchange: &Exchange, turn: &Turn) -> QueryOptions {

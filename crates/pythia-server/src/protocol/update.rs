@@ -9,7 +9,7 @@ use axum::response::{IntoResponse, Response};
 use http::header::{ACCEPT, CONTENT_TYPE};
 use http::request::Parts;
 use http::{HeaderName, HeaderValue, StatusCode};
-use pythia::{QueryError, Update, UpdateOptions, UpdateReport};
+use pythia::{Database, Precondition, QueryError, Update, UpdateOptions, UpdateReport};
 
 use super::answer;
 use super::error::HttpError;
@@ -81,22 +81,34 @@ pub(crate) async fn run(
         // The time limit includes reading the text.
         let left = |timeout: Duration| timeout.saturating_sub(started.elapsed());
         options.query.timeout = options.query.timeout.map(left);
-        commit(&exchange, &update, &options, key.as_deref())
+        run_timed(&exchange, |database| {
+            Ok(database.update_parsed(&update, &options, key.as_deref())?)
+        })
     })
     .await?;
     Ok(told(&report, parts.headers.get(ACCEPT)))
 }
 
-/// Runs an update, and records its time and result.
+/// Runs an update of a graph, under a condition if there is one, and records its time and result.
 pub(super) fn commit(
     exchange: &Exchange,
     update: &Update,
     options: &UpdateOptions,
-    key: Option<&str>,
+    condition: Option<&Precondition<'_, HttpError>>,
+) -> Result<UpdateReport, HttpError> {
+    run_timed(exchange, |database| match condition {
+        Some(condition) => database.update_if(update, options, condition),
+        None => Ok(database.update_parsed(update, options, None)?),
+    })
+}
+
+/// Runs an update, and records its time and result.
+fn run_timed(
+    exchange: &Exchange,
+    update: impl FnOnce(&Database) -> Result<UpdateReport, HttpError>,
 ) -> Result<UpdateReport, HttpError> {
     let started = Instant::now();
-    let database = &exchange.dataset.database;
-    let report = database.update_parsed(update, options, key)?;
+    let report = update(&exchange.dataset.database)?;
     let changed = report.added + report.removed;
     let record = &exchange.caller.record;
     record.set_run(started.elapsed(), changed);

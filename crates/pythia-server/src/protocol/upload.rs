@@ -13,8 +13,8 @@ use http::request::Parts;
 use oxrdf::NamedNode;
 use parking_lot::Mutex;
 use pythia::{
-    Compression, LoadHandler, LoadOptions, LoadProgress, RdfFormat, Source, SourceError, Update,
-    UpdateOptions,
+    Compression, LoadError, LoadHandler, LoadOptions, LoadProgress, Precondition, RdfFormat,
+    Snapshot, Source, SourceError, Update, UpdateOptions,
 };
 
 use super::error::HttpError;
@@ -81,8 +81,19 @@ impl Upload {
         self.files.iter().any(is_long)
     }
 
-    /// Adds the data to a graph with the loader.
-    pub(super) fn load(self, exchange: &Exchange, target: &Target) -> Result<(), HttpError> {
+    /// Adds the data to a graph with the loader. A condition is checked before anything is read, and right before the
+    /// data becomes visible.
+    pub(super) fn load(
+        self,
+        exchange: &Exchange,
+        target: &Target,
+        condition: Option<&Precondition<'_, HttpError>>,
+    ) -> Result<(), HttpError> {
+        let check = |snapshot: &Snapshot| match condition {
+            Some(condition) => (condition.check)(snapshot),
+            None => Ok(()),
+        };
+        check(&exchange.dataset.database.snapshot())?;
         let started = Instant::now();
         let base = self.base(target);
         let mut sources = Vec::new();
@@ -100,10 +111,18 @@ impl Upload {
             ..LoadOptions::default()
         };
         let store = exchange.dataset.database.store();
-        let report = store.load(sources, &options, &Arc::<LoadProgress>::default());
-        let report = report.map_err(|error| {
-            let wrong = || about_body(HttpError::of_load(&error));
-            self.failure().unwrap_or_else(wrong)
+        let progress = Arc::<LoadProgress>::default();
+        let report = store.load_if(sources, &options, &progress, &|snapshot| {
+            check(snapshot).map_err(Into::into)
+        });
+        let report = report.map_err(|error| match error {
+            LoadError::Refused(refusal) => *refusal
+                .downcast::<HttpError>()
+                .expect("only `check` refuses"),
+            error => {
+                let wrong = || about_body(HttpError::of_load(&error));
+                self.failure().unwrap_or_else(wrong)
+            }
         })?;
         let quads = report.quads;
         exchange.caller.record.set_run(started.elapsed(), quads);
@@ -117,6 +136,7 @@ impl Upload {
         target: &Target,
         before: &str,
         turn: &Turn,
+        condition: Option<&Precondition<'_, HttpError>>,
     ) -> Result<(), HttpError> {
         let mut text = before.to_owned();
         for number in 0..self.files.len() {
@@ -133,7 +153,7 @@ impl Upload {
             load: Some(Arc::clone(&upload) as Arc<dyn LoadHandler>),
             ..exchange.update_options(turn, &exchange.limits)
         };
-        match update::commit(exchange, &update, &options, None) {
+        match update::commit(exchange, &update, &options, condition) {
             Ok(_) => Ok(()),
             Err(error) => Err(upload.upload.failure().unwrap_or_else(|| about_body(error))),
         }

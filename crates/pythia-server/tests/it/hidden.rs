@@ -218,7 +218,7 @@ fn told(answer: &Answer, served: &Served) -> (u16, BTreeMap<String, String>, Vec
         (name.to_string(), value.to_owned())
     });
     let mut headers: BTreeMap<String, String> = headers.collect();
-    for own in ["date", "pythia-query-id", "pythia-commit"] {
+    for own in ["date", "pythia-query-id", "pythia-commit", "etag"] {
         headers.remove(own);
     }
     if headers

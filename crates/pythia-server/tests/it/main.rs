@@ -9,5 +9,6 @@ mod operate;
 mod page;
 mod protocol;
 mod support;
+mod validators;
 mod w3c;
 mod wire;

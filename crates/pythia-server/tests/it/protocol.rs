@@ -90,7 +90,7 @@ fn answers_come_in_the_format_that_is_liked_best() {
         &[],
     );
     assert_eq!(named.header("content-type"), Some("application/rdf+xml"));
-    assert_eq!(named.header("vary"), Some("accept"));
+    assert_eq!(named.header("vary"), Some("accept, accept-encoding"));
 }
 
 /// SPARQLWrapper sends names under all parameters that some server reads, known or not.

@@ -44,6 +44,9 @@ pub enum LoadError {
     /// The load has more distinct terms than row numbers can represent.
     #[error("more than {} distinct terms in one load", u32::MAX)]
     TooManyTerms,
+    /// The caller refused to have the quads added to the state of the store ([`crate::Store::load_if`]).
+    #[error(transparent)]
+    Refused(Box<dyn std::error::Error + Send + Sync>),
     /// A worker thread panicked: a bug in Pythia.
     #[error("worker panicked while {phase}: {message}")]
     Panic {

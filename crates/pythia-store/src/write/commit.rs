@@ -15,6 +15,7 @@ use crate::StoreError;
 use crate::delta::{Run, TermView, kind_index};
 use crate::segment::Segment;
 use crate::snapshot::Snapshot;
+use crate::version::{ChangedGraphs, Version, Watched};
 
 /// A transaction to be committed.
 pub(super) struct Proposal {
@@ -29,6 +30,10 @@ pub(super) struct Proposal {
     pub(super) new_terms: Vec<TermId>,
     /// Its changes in the form of the log.
     pub(super) changes: Arc<LoggedChanges>,
+    /// Their graphs.
+    pub(super) changed: ChangedGraphs,
+    /// What it must find as it was when it began.
+    pub(super) watched: Vec<Watched>,
     pub(super) key: Option<String>,
 }
 
@@ -98,10 +103,16 @@ impl Writer {
             return self.committed_before(head, position);
         }
         self.forget_seen(head);
+        let (version, begin) = (head.snapshot.versioned(), proposal.begin);
+        let mut watched = proposal.watched.iter();
+        if watched.any(|watched| watched.is_changed(version, begin)) {
+            return Err(StoreError::Conflict);
+        }
         let (key, changes) = (proposal.key.clone(), Arc::clone(&proposal.changes));
-        let (snapshot, run) = apply(head, proposal)?;
+        let (snapshot, run, changed) = apply(head, proposal)?;
+        let time = system::now_us();
         let entry = Entry {
-            time: system::now_us(),
+            time,
             key: key.as_deref(),
             changes: match &*changes {
                 LoggedChanges::Few(set) => Changes::Inline(set),
@@ -111,7 +122,10 @@ impl Writer {
         let ticket = self.log.submit(&[entry])?;
         *is_logged = true;
         head.last += 1;
-        head.snapshot = snapshot;
+        let position = head.last;
+        let version = Version { position, time };
+        let version = head.snapshot.versioned().committed(&changed, version);
+        head.snapshot = snapshot.with_version(version);
         let added = run.added() as u64;
         let committed = Committed {
             position: Some(Position(head.last)),
@@ -142,8 +156,11 @@ impl Writer {
     }
 }
 
-/// Returns the head with a proposal applied, and the proposal's changes.
-fn apply(head: &Head, proposal: Proposal) -> Result<(Snapshot, Arc<Run>), StoreError> {
+/// Returns the head with a proposal applied, and the proposal's changes and their graphs.
+fn apply(
+    head: &Head,
+    proposal: Proposal,
+) -> Result<(Snapshot, Arc<Run>, ChangedGraphs), StoreError> {
     if !proposal.base.shares_ids_with(head.snapshot.base()) {
         return Err(StoreError::Conflict);
     }
@@ -158,7 +175,7 @@ fn apply(head: &Head, proposal: Proposal) -> Result<(Snapshot, Arc<Run>), StoreE
     }
     let terms = vec![TermView::new(Arc::clone(head.terms()))];
     let delta = head.delta().with_run(Arc::clone(&run), terms);
-    Ok((head.snapshot.with_delta(delta), run))
+    Ok((head.snapshot.with_delta(delta), run, proposal.changed))
 }
 
 /// The shared ids of a proposal's private terms.

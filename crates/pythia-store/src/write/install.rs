@@ -6,6 +6,8 @@
 
 use std::sync::Arc;
 
+use pythia_io::system;
+
 use super::{Head, NewState, Writer};
 use crate::StoreError;
 use crate::manifest::{Manifest, Unnamed};
@@ -65,7 +67,12 @@ impl Writer {
     ) -> Result<(), StoreError> {
         assert!(head.unsettled.is_none(), "it was put in place before");
         self.settle(head)?;
-        let new = NewState::new(manifest, snapshot);
+        let version = head.snapshot.versioned();
+        let version = match head.snapshot.base().shares_ids_with(snapshot.base()) {
+            true => version.clone(),
+            false => version.with_layout(system::random_u64()),
+        };
+        let new = NewState::new(manifest, snapshot.with_version(version));
         let put = self.put_in_place(head, &new, unnamed);
         if matches!(put, Err(StoreError::Switching { .. })) {
             head.unsettled = Some(new);

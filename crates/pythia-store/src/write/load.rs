@@ -23,12 +23,18 @@ use crate::load::{LoadError, LoadOptions, LoadProgress, LoadReport};
 use crate::manifest::Unnamed;
 use crate::pattern::Order;
 use crate::snapshot::{Snapshot, change_set};
+use crate::version::{ChangedGraphs, Version};
 
 /// Number of times that the new terms are rewritten concurrently with commits that have added some of them; after
 /// that they are rewritten once more while commits wait.
 const TRIES: usize = 3;
 /// Changes written to the log's copy of a load at a time.
 const CHANGES: usize = 64 << 10;
+
+/// Decides about a load right before it becomes visible, given the state that its quads are added to. Commits wait for
+/// it.
+pub type LoadCheck<'c> =
+    &'c dyn Fn(&Snapshot) -> Result<(), Box<dyn std::error::Error + Send + Sync>>;
 
 /// The progress of a load.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -65,12 +71,13 @@ impl Drop for Apart<'_> {
 }
 
 impl Writer {
-    /// Adds the quads of the sources that the store lacks, as one commit.
+    /// Adds the quads of the sources that the store lacks, as one commit, if `check` accepts the state before.
     pub(crate) fn load(
         &self,
         sources: Vec<Source>,
         options: &LoadOptions,
         progress: &Arc<LoadProgress>,
+        check: LoadCheck<'_>,
     ) -> Result<LoadReport, LoadError> {
         let parsed = live::parse(sources, options, progress)?;
         // A new base would have to replay the load.
@@ -91,7 +98,7 @@ impl Writer {
         };
         let loaded = resolved.write_run(&target)?;
         self.reached(LoadStep::Written);
-        let report = self.publish_load(loaded, &ground, unnamed, options.threads())?;
+        let report = self.publish_load(loaded, &ground, unnamed, options.threads(), check)?;
         drop(ground);
         self.background.notify();
         self.background.wake();
@@ -200,6 +207,7 @@ impl Writer {
         ground: &Ground<'_>,
         unnamed: Unnamed<'_>,
         threads: usize,
+        check: LoadCheck<'_>,
     ) -> Result<LoadReport, LoadError> {
         let copy = |loaded: &Loaded, left_out| {
             let (log, snapshot) = (&self.log, &ground.snapshot);
@@ -220,6 +228,7 @@ impl Writer {
         self.reached(LoadStep::AlmostDone);
         let mut head = self.head.lock();
         self.settle(&mut head)?;
+        check(&head.snapshot).map_err(LoadError::Refused)?;
         correct_memory(&mut loaded, head.delta(), &mut corrections)?;
         let corrections = Run::new(&corrections);
         let left_out = removed(&corrections);
@@ -291,10 +300,16 @@ impl Writer {
             device.push(run);
         }
         let snapshot = on_device(&mended, device);
-        let ticket = copied.submit(&snapshot, &added)?;
+        let (ticket, changed, time) = copied.submit(&snapshot, &added)?;
         self.log.wait(ticket)?;
         head.last += 1;
         let last = head.last;
+        let version = Version {
+            position: last,
+            time,
+        };
+        let version = head.snapshot.versioned().committed(&changed, version);
+        let snapshot = snapshot.with_version(version);
         // Transactions that have not seen the load may have changed the same quads.
         head.recent.forget_all(last);
         log_of(&mut manifest).position = Position(last + 1);
@@ -385,6 +400,8 @@ fn corrected(loaded: &Loaded, corrections: &Run) -> LoadReport {
 struct LogCopy<'l> {
     log: &'l Log,
     bulk: Option<BulkWriter>,
+    /// The graphs of its quads.
+    changed: ChangedGraphs,
     /// Quads of the run that it leaves out, sorted.
     left_out: Vec<Quad>,
 }
@@ -400,6 +417,7 @@ impl<'l> LogCopy<'l> {
         let mut copy = Self {
             log,
             bulk: Some(log.begin_bulk()?),
+            changed: ChangedGraphs::default(),
             left_out,
         };
         let bulk = copy.bulk.as_mut().expect("just begun");
@@ -408,25 +426,36 @@ impl<'l> LogCopy<'l> {
             run,
             &copy.left_out,
             threads,
-            |set| Ok(BulkChunk::all_of(&set)?),
-            |chunks| Ok(chunks.iter().try_for_each(|chunk| bulk.push_chunk(chunk))?),
+            |set| Ok((BulkChunk::all_of(&set)?, ChangedGraphs::of(&set))),
+            |(chunks, changed)| {
+                copy.changed.extend(&changed);
+                Ok(chunks.iter().try_for_each(|chunk| bulk.push_chunk(chunk))?)
+            },
         )?;
         Ok(copy)
     }
 
-    /// Appends further added quads, makes the copy durable, and submits the commit that names it.
-    fn submit(mut self, snapshot: &Snapshot, added: &[Quad]) -> Result<Ticket, StoreError> {
+    /// Appends further added quads, makes the copy durable, and submits the commit that names it. Returns also the
+    /// commit's graphs and its time.
+    fn submit(
+        mut self,
+        snapshot: &Snapshot,
+        added: &[Quad],
+    ) -> Result<(Ticket, ChangedGraphs, u64), StoreError> {
         let bulk = self.bulk.as_mut().expect("it is submitted once");
         for quads in added.chunks(CHANGES) {
             let rows: Vec<(Quad, bool)> = quads.iter().map(|&quad| (quad, true)).collect();
             let set = change_set(snapshot, &rows, usize::MAX, |_| ())?;
-            bulk.push(&set.expect("nothing is too long"))?;
+            let set = set.expect("nothing is too long");
+            self.changed.add(&set);
+            bulk.push(&set)?;
         }
         let bulk = self.bulk.take().expect("it is submitted once");
         let name = bulk.name().to_owned();
+        let time = system::now_us();
         let submit = |changes: Bulk| {
             self.log.submit(&[Entry {
-                time: system::now_us(),
+                time,
                 key: None,
                 changes: Changes::Bulk(changes),
             }])
@@ -436,7 +465,7 @@ impl<'l> LogCopy<'l> {
             // No commit names it.
             self.log.discard(&name);
         }
-        Ok(submitted?)
+        Ok((submitted?, std::mem::take(&mut self.changed), time))
     }
 }
 

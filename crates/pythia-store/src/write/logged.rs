@@ -8,6 +8,7 @@ use crate::StoreError;
 use crate::delta::{Quad, Run, TermView};
 use crate::pattern::Order;
 use crate::snapshot::{Snapshot, change_set};
+use crate::version::ChangedGraphs;
 
 /// Changes in a piece.
 const PIECE_ROWS: usize = 8192;
@@ -23,6 +24,7 @@ pub(super) struct Logged {
     pub(super) changes: LoggedChanges,
     /// The transaction's new terms that its changes use, in order.
     pub(super) new_terms: Vec<TermId>,
+    pub(super) changed: ChangedGraphs,
 }
 
 /// Changes in the form that the log takes.
@@ -44,6 +46,7 @@ impl Logged {
             view,
             private,
             new_terms: Vec::new(),
+            changed: ChangedGraphs::default(),
         };
         let few = match run.len() <= PIECE_ROWS {
             true => maker.piece(run, 0..run.len())?,
@@ -62,7 +65,11 @@ impl Logged {
         let mut new_terms = maker.new_terms;
         new_terms.sort_unstable();
         new_terms.dedup();
-        Ok(Self { changes, new_terms })
+        Ok(Self {
+            changes,
+            new_terms,
+            changed: maker.changed,
+        })
     }
 }
 
@@ -70,6 +77,7 @@ struct Maker<'a> {
     view: &'a Snapshot,
     private: &'a TermView,
     new_terms: Vec<TermId>,
+    changed: ChangedGraphs,
 }
 
 impl Maker<'_> {
@@ -122,8 +130,9 @@ impl Maker<'_> {
                 new_terms.push(id);
             }
         })?;
-        if set.is_none() {
-            self.new_terms.truncate(known);
+        match &set {
+            Some(set) => self.changed.add(set),
+            None => self.new_terms.truncate(known),
         }
         Ok(set)
     }

@@ -26,6 +26,8 @@ mod scrub;
 #[cfg(test)]
 mod tests;
 mod transaction;
+#[cfg(test)]
+mod version_tests;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -36,6 +38,7 @@ use pythia_io::BufferPool;
 use pythia_log::Log;
 
 pub use compaction::Compacted;
+pub use load::LoadCheck;
 pub(crate) use maintenance::Maintainer;
 pub use options::{MaintenanceOptions, RUNS_MAX, WriteOptions};
 pub(crate) use replay::Replay;

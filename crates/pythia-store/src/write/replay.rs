@@ -9,6 +9,7 @@ use crate::StoreError;
 use crate::delta::device::DeviceRun;
 use crate::delta::{Delta, KindCounts, Quad, Run, TermStore, TermView};
 use crate::snapshot::Snapshot;
+use crate::version::{ChangedGraphs, Version};
 
 /// Changes per run.
 const RUN_CHANGES: usize = 1 << 16;
@@ -59,10 +60,19 @@ impl Replay {
 
     /// Applies a commit; [`Self::settle`] completes its effect on the snapshot.
     pub(crate) fn commit(&mut self, commit: &Commit) -> Result<(), StoreError> {
+        let mut changed = ChangedGraphs::default();
         for changes in commit.changes() {
-            self.apply(&changes?)?;
+            let changes = changes?;
+            changed.add(&changes);
+            self.apply(&changes)?;
         }
         self.last = commit.position.0;
+        let version = Version {
+            position: self.last,
+            time: commit.time,
+        };
+        let version = self.snapshot.versioned().committed(&changed, version);
+        self.snapshot = self.snapshot.with_version(version);
         Ok(())
     }
 

@@ -69,7 +69,11 @@ fn key(name: &str) -> TermKey<'_> {
 
 /// Returns the quads of a store, by name.
 pub(super) fn contents(store: &Store) -> BTreeSet<Named> {
-    let snapshot = store.snapshot();
+    contents_of(&store.snapshot())
+}
+
+/// Returns the quads of a snapshot, by name.
+pub(super) fn contents_of(snapshot: &Snapshot) -> BTreeSet<Named> {
     let mut scan = snapshot.quads().expect("sound");
     let mut quads = BTreeSet::new();
     while let Some(batch) = scan.next().expect("sound") {
@@ -135,10 +139,10 @@ fn named(number: u8) -> Named {
 }
 
 /// Quads to add, quads to remove, and the action after the commit.
-type Step = (Vec<u8>, Vec<u8>, After);
+pub(super) type Step = (Vec<u8>, Vec<u8>, After);
 
 #[derive(Clone, Debug)]
-enum After {
+pub(super) enum After {
     Nothing,
     Flush,
     Merge,
@@ -155,7 +159,7 @@ enum After {
 
 impl After {
     /// Returns the successive states of the quads.
-    fn states(&self, before: &BTreeSet<Named>) -> Vec<BTreeSet<Named>> {
+    pub(super) fn states(&self, before: &BTreeSet<Named>) -> Vec<BTreeSet<Named>> {
         let loaded = |before: &BTreeSet<Named>, numbers: &[u8]| {
             let mut after = before.clone();
             after.extend(quads(numbers));
@@ -204,7 +208,7 @@ fn beside() -> impl Strategy<Value = Vec<Beside>> {
     })
 }
 
-fn steps() -> impl Strategy<Value = Vec<Step>> {
+pub(super) fn steps() -> impl Strategy<Value = Vec<Step>> {
     // Often none, so that the action after the previous step stands alone.
     let numbers = || prop_oneof![1 => Just(Vec::new()), 2 => prop::collection::vec(0..60u8, 1..12)];
     let after = prop_oneof![
@@ -221,7 +225,11 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
 }
 
 /// Runs the action after a step, on a store with these quads.
-fn maintain(store: &Store, after: &After, model: &BTreeSet<Named>) -> Result<(), StoreError> {
+pub(super) fn maintain(
+    store: &Store,
+    after: &After,
+    model: &BTreeSet<Named>,
+) -> Result<(), StoreError> {
     maintain_counting(store, after, model, &Arc::default())
 }
 
@@ -297,7 +305,7 @@ fn check_prefixes(snapshot: &Snapshot) {
     }
 }
 
-fn quads(numbers: &[u8]) -> Vec<Named> {
+pub(super) fn quads(numbers: &[u8]) -> Vec<Named> {
     numbers.iter().map(|&number| named(number)).collect()
 }
 

@@ -6,6 +6,7 @@
 
 use std::sync::{Arc, Weak};
 
+use oxrdf::GraphNameRef;
 use pythia_log::Position;
 use pythia_rdf::{TermId, TermKey};
 
@@ -16,6 +17,7 @@ use super::logged::{LOGGED_BYTES, LOGGED_QUAD_BYTES, Logged};
 use crate::StoreError;
 use crate::delta::{Delta, Quad, Run, TermStore, TermView, is_merged};
 use crate::snapshot::Snapshot;
+use crate::version::Watched;
 
 /// Bytes per change while it is made, in addition to the rows of runs: copies, lookups, sorting.
 const CHANGE_BYTES: usize = 256;
@@ -53,6 +55,7 @@ pub struct Transaction {
     terms: Arc<TermStore>,
     /// The runs it has made. Snapshots may hold some that its view has dropped.
     made: Vec<Weak<Run>>,
+    watched: Vec<Watched>,
     allowance: Option<Box<dyn Allowance>>,
 }
 
@@ -81,6 +84,7 @@ impl Transaction {
             view,
             terms,
             made: Vec::new(),
+            watched: Vec::new(),
             allowance,
         }
     }
@@ -161,6 +165,12 @@ impl Transaction {
         }
         self.charge(0)?;
         Ok(changes.len() as u64)
+    }
+
+    /// Makes the commit conflict if another has changed this graph (`None`: any graph) since the transaction began.
+    /// Changes of nothing never conflict.
+    pub fn watch(&mut self, graph: Option<GraphNameRef<'_>>) {
+        self.watched.push(Watched::of(graph));
     }
 
     fn delta(&self) -> &Arc<Delta> {
@@ -275,6 +285,8 @@ impl Transaction {
             terms,
             new_terms: logged.new_terms,
             changes: Arc::new(logged.changes),
+            changed: logged.changed,
+            watched: self.watched.clone(),
             key: key.map(str::to_owned),
         })
     }

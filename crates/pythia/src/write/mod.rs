@@ -19,7 +19,7 @@ pub use format::ResultFormat;
 pub use json::term as write_json_term;
 
 use format::Kind;
-pub(crate) use text::check_triple_terms;
+pub(crate) use text::{check_triple_terms, write_triples};
 
 /// The error of writing results.
 #[derive(Debug, thiserror::Error)]

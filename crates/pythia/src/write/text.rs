@@ -6,9 +6,9 @@ use std::cell::RefCell;
 use std::io::{self, Write};
 use std::rc::Rc;
 
-use oxrdf::{Term, TermRef};
+use oxrdf::{Term, TermRef, Triple};
 use oxrdfio::{RdfFormat, RdfSerializer};
-use pythia_query::{SolutionBatch, SolutionStream, TripleStream};
+use pythia_query::{QueryError, SolutionBatch, SolutionStream, TripleStream};
 use sparesults::{QueryResultsFormat, QueryResultsSerializer, WriterSolutionsSerializer};
 
 use super::json::JsonWriter;
@@ -166,8 +166,17 @@ pub(super) fn write_graph(
     format: RdfFormat,
     out: impl Write,
 ) -> Result<WriteReport, WriteError> {
+    write_triples(|| triples.next_batch(), format, out)
+}
+
+/// Writes triples, one batch after the other.
+pub(crate) fn write_triples(
+    mut next_batch: impl FnMut() -> Result<Option<Vec<Triple>>, QueryError>,
+    format: RdfFormat,
+    out: impl Write,
+) -> Result<WriteReport, WriteError> {
     let mut report = WriteReport::default();
-    let mut next = triples.next_batch()?;
+    let mut next = next_batch()?;
     let mut out = Shared::new(out);
     let mut serializer = RdfSerializer::from_format(format).for_writer(out.handle());
     while let Some(batch) = next {
@@ -180,9 +189,7 @@ pub(super) fn write_graph(
         }
         report.rows += batch.len() as u64;
         out.flush()?;
-        next = triples
-            .next_batch()
-            .map_err(|error| WriteError::cut(report.rows, error))?;
+        next = next_batch().map_err(|error| WriteError::cut(report.rows, error))?;
     }
     serializer.finish()?;
     out.flush()?;
