@@ -21,7 +21,7 @@ use crate::segment::Segment;
 use crate::snapshot::Snapshot;
 use crate::state::StoreState;
 use crate::write::{
-    Allowance, Compacted, Maintainer, Replay, Scrubbed, Transaction, WriteOptions, Writer,
+    Compacted, Maintainer, Replay, Scrubbed, Transaction, TransactionOptions, WriteOptions, Writer,
 };
 
 mod load;
@@ -288,18 +288,15 @@ impl Store {
     /// # Errors
     /// [`StoreError::ReadOnly`] unless the store was opened for writing.
     pub fn begin(&self) -> Result<Transaction, StoreError> {
-        Ok(Transaction::new(Arc::clone(self.writer()?), None))
+        self.begin_with(TransactionOptions::default())
     }
 
-    /// Begins a transaction that reserves its memory from `allowance`.
+    /// As [`Self::begin`], with these options.
     ///
     /// # Errors
     /// [`StoreError::ReadOnly`] unless the store was opened for writing.
-    pub fn begin_within(&self, allowance: Box<dyn Allowance>) -> Result<Transaction, StoreError> {
-        Ok(Transaction::new(
-            Arc::clone(self.writer()?),
-            Some(allowance),
-        ))
+    pub fn begin_with(&self, options: TransactionOptions) -> Result<Transaction, StoreError> {
+        Ok(Transaction::new(Arc::clone(self.writer()?), options))
     }
 
     /// Writes the changes in memory to the device. Returns whether there were any.

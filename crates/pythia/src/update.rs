@@ -54,7 +54,8 @@ impl Database {
     /// # Errors
     /// If the text is not an update, the database was not opened for writing, or an operation fails. If other
     /// transactions change the same quads, the update is retried several times before it fails with an error
-    /// that [`QueryError::is_retryable`].
+    /// that [`QueryError::is_retryable`]. With [`Isolation::Serializable`](crate::Isolation) as
+    /// [`UpdateOptions::isolation`], it is also retried if they change what it has read.
     pub fn update(&self, text: &str) -> Result<UpdateReport, QueryError> {
         let options = UpdateOptions::default();
         let update = self.parse_update(text, None, &options.query)?;
@@ -104,7 +105,7 @@ impl Database {
         options: &UpdateOptions,
         key: Option<&str>,
     ) -> Result<UpdateReport, QueryError> {
-        let mut transaction = self.transaction()?;
+        let mut transaction = self.transaction_with(options.isolation)?;
         let updated = transaction.update_parsed(update, options)?;
         let committed = transaction.commit_with_key(key)?;
         Ok(UpdateReport {
