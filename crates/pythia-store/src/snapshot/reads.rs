@@ -1,4 +1,4 @@
-//! What a serializable transaction has read.
+//! The reads of a serializable transaction.
 //!
 //! A transaction's snapshots carry a recorder ([`Reads`]). A read is recorded as a quad pattern, which also covers
 //! what was not found; as the key of a term that the store did not have; or as a question which graphs exist. At the
@@ -118,7 +118,7 @@ enum Detail {
     None,
 }
 
-/// What a transaction has read.
+/// The reads of a transaction.
 pub(crate) struct ReadSet {
     detail: Detail,
     /// Hashes of patterns.

@@ -303,7 +303,8 @@ impl Transaction {
         let logged = Logged::new(&self.writer.log, &self.view, &run, &terms)?;
         let reads = self.view.reads().and_then(Reads::take);
         self.writer.commit(Proposal {
-            reads: reads.map(|reads| Validation::new(reads, &self.begun)),
+            reads: reads
+                .map(|reads| Validation::new(reads, &self.begun.snapshot, self.begun.position)),
             begin: self.begun.position,
             base: Arc::clone(self.begun.snapshot.base()),
             run,

@@ -1,4 +1,4 @@
-//! Comparison of what a serializable transaction has read with the commits since its beginning, at its own commit
+//! Comparison of the reads of a serializable transaction with the commits since its beginning, at its own commit
 //! (backward validation: Kung and Robinson, *On Optimistic Methods for Concurrency Control*, 1981).
 
 use std::sync::Arc;
@@ -6,7 +6,6 @@ use std::sync::Arc;
 use pythia_rdf::{OwnedKey, TermId, TermKey, TermKind};
 use rustc_hash::FxHashSet;
 
-use super::Begun;
 use crate::StoreError;
 use crate::delta::{Delta, Quad, TermView};
 use crate::snapshot::{ReadSet, Snapshot};
@@ -25,12 +24,13 @@ pub(super) struct Validation {
 }
 
 impl Validation {
-    pub(super) fn new(reads: ReadSet, begun: &Begun) -> Self {
+    /// Returns the reads of a transaction that began with this state and has seen the commits up to `position`.
+    pub(super) fn new(reads: ReadSet, begun: &Snapshot, position: u64) -> Self {
         Self {
             reads,
-            begun: begun.snapshot.clone(),
-            compared: begun.snapshot.clone(),
-            position: begun.position,
+            begun: begun.clone(),
+            compared: begun.clone(),
+            position,
         }
     }
 
