@@ -302,6 +302,7 @@ impl Exchange {
             query: self.query_options(turn, limits),
             writable: self.access.write.clone(),
             load: Some(self.caller.settings.outbound.load()),
+            ..UpdateOptions::default()
         }
     }
 

@@ -133,6 +133,13 @@ pub enum StoreError {
     )]
     Conflict,
 
+    /// A commit before this one changed what a serializable transaction has read.
+    #[error(
+        "another commit has changed what this transaction read since it began: try the \
+         transaction again"
+    )]
+    Outdated,
+
     /// The log failed; the message says what that means and what to do.
     #[error(transparent)]
     Log(#[from] LogError),
@@ -252,7 +259,7 @@ impl From<LoadError> for StoreError {
 impl StoreError {
     /// Returns whether the same transaction may succeed if it is tried again.
     pub fn is_retryable(&self) -> bool {
-        matches!(self, Self::Conflict)
+        matches!(self, Self::Conflict | Self::Outdated)
     }
 
     /// Makes a [`StoreError::Corrupt`].

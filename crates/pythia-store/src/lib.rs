@@ -1,5 +1,6 @@
 //! The store: dictionary, segments, loader, snapshots and transactions.
 
+mod allowance;
 pub mod auxiliary;
 pub mod characteristic;
 pub mod compact;
@@ -9,6 +10,7 @@ pub mod dictionary;
 mod error;
 pub mod folders;
 pub mod graph;
+mod isolation;
 pub mod load;
 mod locks;
 mod loser_tree;
@@ -32,6 +34,7 @@ mod version;
 pub mod write;
 
 pub use error::StoreError;
+pub use isolation::{Isolation, UnknownIsolation};
 pub use locks::{LOCK_NAME, StoreLock, check_folder, open_folder};
 pub use manifest::{RunEntry, RunId, SegmentEntry, TermSpan};
 pub use pace::Pace;
@@ -42,7 +45,7 @@ pub use report::{ChangesReport, NextStep, RunReport};
 pub use segment::{
     BaseWriter, OrderDirectory, OrderWriter, Segment, SegmentOptions, SegmentWriter,
 };
-pub use snapshot::{QuadScan, ReadCosts, Snapshot};
+pub use snapshot::{Estimates, QuadScan, ReadCosts, Snapshot};
 pub use statistics::{PredicateStatistics, Statistics};
 pub use store::{OpenOptions, Store};
 pub use version::Version;

@@ -57,6 +57,13 @@ pub struct QuadPattern {
     pub graph: GraphFilter,
 }
 
+impl QuadPattern {
+    /// Returns whether it matches every quad of its graphs.
+    pub const fn is_open(&self) -> bool {
+        self.subject.is_none() && self.predicate.is_none() && self.object.is_none()
+    }
+}
+
 /// The orders in which a segment keeps its quads; ties are broken by graph, except in the order that begins with it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Deserialize, Serialize)]
 pub enum Order {
@@ -161,6 +168,25 @@ impl End {
         match self {
             Self::Subject => Order::Spo,
             Self::Object => Order::Ops,
+        }
+    }
+
+    /// Returns the pattern of the quads that have a node at this end.
+    pub const fn pattern(
+        self,
+        node: TermId,
+        predicate: Option<TermId>,
+        graph: GraphFilter,
+    ) -> QuadPattern {
+        let (subject, object) = match self {
+            Self::Subject => (Some(node), None),
+            Self::Object => (None, Some(node)),
+        };
+        QuadPattern {
+            subject,
+            predicate,
+            object,
+            graph,
         }
     }
 }

@@ -7,7 +7,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use oxrdf::GraphNameRef;
-use pythia_io::{DeviceProfile, PagedFile};
+use pythia_io::DeviceProfile;
 use pythia_rdf::key::{self, Encoded};
 use pythia_rdf::{TermId, TermKey, TermKind, inline};
 use rustc_hash::FxHashMap;
@@ -25,12 +25,16 @@ use crate::version::{Slot, SnapshotVersion, Version};
 
 mod change_set;
 mod edges;
+mod estimates;
 mod merged;
+mod reads;
 mod scan;
 mod terms;
 
 pub(crate) use change_set::change_set;
+pub use estimates::Estimates;
 use merged::{MergeKey, MergedScan};
+pub(crate) use reads::{ReadSet, Reads};
 pub use scan::QuadScan;
 
 #[cfg(test)]
@@ -44,6 +48,8 @@ pub struct Snapshot {
     /// `None` if nothing has changed since the base was written.
     delta: Option<Arc<Delta>>,
     version: SnapshotVersion,
+    /// The recorder of a serializable transaction's reads.
+    reads: Option<Arc<Reads>>,
 }
 
 /// Expected costs of reading, beyond work on pages in memory: the device's costs times the share of the store that
@@ -65,6 +71,7 @@ impl Snapshot {
             auxiliaries,
             delta: None,
             version: SnapshotVersion::default(),
+            reads: None,
         }
     }
 
@@ -83,6 +90,19 @@ impl Snapshot {
             delta: Some(Arc::new(delta)),
             ..self.clone()
         }
+    }
+
+    /// Returns the same snapshot, whose reads are recorded from here on.
+    pub(crate) fn recorded(&self, reads: Arc<Reads>) -> Self {
+        Self {
+            reads: Some(reads),
+            ..self.clone()
+        }
+    }
+
+    /// Returns the recorder of its reads, if it is a serializable transaction's.
+    pub(crate) fn reads(&self) -> Option<&Reads> {
+        self.reads.as_deref()
     }
 
     /// Returns a snapshot of the same quads with these auxiliary files.
@@ -142,20 +162,51 @@ impl Snapshot {
         self.changes().is_some_and(|delta| delta.touches(predicate))
     }
 
+    /// Records that an answer depends on which quads match a pattern, if the transaction is serializable. Reads do so by
+    /// themselves; only what [`Self::estimates`] decided about an answer needs to be reported.
+    pub fn depend_on(&self, pattern: &QuadPattern) {
+        self.record(|| std::iter::once(*pattern));
+    }
+
+    fn record<P: Iterator<Item = QuadPattern>>(&self, patterns: impl FnOnce() -> P) {
+        if let Some(reads) = &self.reads {
+            let private = self.delta.as_ref().and_then(|delta| delta.private_terms());
+            reads.patterns(private, patterns());
+        }
+    }
+
+    /// Records a read that depends on everything.
+    fn record_all(&self) {
+        if let Some(reads) = &self.reads {
+            reads.everything();
+        }
+    }
+
+    /// Records the keys that have no id as reads of absent terms.
+    fn record_absent(&self, keys: &[TermKey<'_>], ids: &[Option<TermId>]) {
+        if let Some(reads) = &self.reads {
+            let missing = keys.iter().zip(ids).filter(|(_, id)| id.is_none());
+            reads.absent(missing.map(|(key, _)| *key));
+        }
+    }
+
     /// Returns the reachability labels of a predicate's edges in the default graph, if they exist and still hold.
     pub fn reachability(&self, predicate: TermId) -> Option<&Reachability> {
-        let labels = self.auxiliaries.reachability(predicate)?;
-        (!self.is_changed(predicate)).then_some(labels)
+        self.depend_on(&of_predicate(predicate));
+        self.estimates().reachability(predicate)
     }
 
     /// Returns the cached values of a predicate, if they exist and still hold.
     pub fn attribute(&self, predicate: TermId) -> Option<&Attribute> {
-        let attribute = self.auxiliaries.attribute(predicate)?;
-        let changed = match attribute.along() {
-            [] => self.changes().is_some(),
-            along => along.iter().any(|&along| self.is_changed(along)),
-        };
-        (!changed && !self.is_changed(predicate)).then_some(attribute)
+        let attribute = self.estimates().attribute(predicate)?;
+        self.record(|| {
+            let along = attribute.along().iter().copied();
+            along.chain([predicate]).map(of_predicate)
+        });
+        if attribute.along().is_empty() {
+            self.depend_on(&QuadPattern::default());
+        }
+        Some(attribute)
     }
 
     /// Returns the base segment, for this crate's reports.
@@ -213,10 +264,12 @@ impl Snapshot {
 
     /// Returns the id of a dictionary term. Reads as [`Self::resolve`].
     pub fn resolve_key(&self, key: TermKey<'_>) -> Result<Option<TermId>, StoreError> {
-        match (self.base.dictionary.find(key)?, &self.delta) {
-            (None, Some(delta)) => delta.find(key),
-            (found, _) => Ok(found),
-        }
+        let found = match (self.base.dictionary.find(key)?, &self.delta) {
+            (None, Some(delta)) => delta.find(key)?,
+            (found, _) => found,
+        };
+        self.record_absent(&[key], &[found]);
+        Ok(found)
     }
 
     /// Returns the number of terms of each dictionary kind in the base.
@@ -238,6 +291,16 @@ impl Snapshot {
 
     /// Returns the ids of several dictionary terms, in their order. Reads all pages as one batch.
     pub fn resolve_keys(&self, keys: &[TermKey<'_>]) -> Result<Vec<Option<TermId>>, StoreError> {
+        let ids = self.resolve_unrecorded(keys)?;
+        self.record_absent(keys, &ids);
+        Ok(ids)
+    }
+
+    /// As [`Self::resolve_keys`], for terms that are about to be inserted: this is not a read.
+    pub(crate) fn resolve_unrecorded(
+        &self,
+        keys: &[TermKey<'_>],
+    ) -> Result<Vec<Option<TermId>>, StoreError> {
         let mut ids = self.base.dictionary.find_batch(keys)?;
         if let Some(delta) = &self.delta {
             delta.find_missing(keys, &mut ids)?;
@@ -330,6 +393,7 @@ impl Snapshot {
             Order::Gpso => Order::Pso,
             order => order,
         };
+        self.depend_on(pattern);
         let merged = |delta| self.merged(delta, pattern, order, None, wanted);
         if let Some(scan) = self.changes().map(merged).transpose()?.flatten() {
             return Ok(scan);
@@ -373,6 +437,7 @@ impl Snapshot {
         ids: Range<u64>,
         wanted: &[Component],
     ) -> Result<QuadScan, StoreError> {
+        self.depend_on(pattern);
         let merged = |delta| self.merged(delta, pattern, order, Some(ids.clone()), wanted);
         if let Some(scan) = self.changes().map(merged).transpose()?.flatten() {
             return Ok(scan);
@@ -390,11 +455,11 @@ impl Snapshot {
         ids: Range<u64>,
         graph: GraphFilter,
     ) -> Result<u64, StoreError> {
-        let count = segment_scan::count_range(&self.base, predicate, end, &ids, graph)?;
-        match self.changes() {
-            None => Ok(count),
-            Some(delta) => summed(count, delta.count_range(predicate, end, &ids, graph)?),
-        }
+        self.depend_on(&QuadPattern {
+            graph,
+            ..of_predicate(predicate)
+        });
+        self.estimates().count_range(predicate, end, ids, graph)
     }
 
     /// Returns two ranges of ids of a dictionary kind that include all terms whose keys start with `prefix`: the
@@ -430,25 +495,49 @@ impl Snapshot {
         self.base.spo.file().pool().device()
     }
 
-    /// Returns the expected costs of reading from the device: all 0 for a store that fits into the cache.
-    pub fn read_costs(&self) -> ReadCosts {
-        let (spo, pso) = (self.base.spo.file(), self.base.pso.file());
-        let file_bytes = |file: &PagedFile| file.page_count() as f64 * file.page_bytes() as f64;
-        let bytes: f64 = self.base.paged_files().map(file_bytes).sum();
-        let cache = spo.pool().budget_bytes() as f64;
-        let cold = (1.0 - cache / bytes.max(1.0)).max(0.0);
-        let row_bytes = file_bytes(pso) / (self.statistics().quads as f64).max(1.0);
-        ReadCosts {
-            page_us: cold * self.device().random_us(spo.page_bytes()),
-            tuple_pages: spo.page_count() as f64,
-            row_us: cold * self.device().sequential_us(row_bytes),
-        }
-    }
-
     /// Returns counts that need no reads: exact, except for distinct terms where quads have changed.
     pub fn statistics(&self) -> &Statistics {
-        let base = self.base.statistics();
-        self.changes().map_or(base, |delta| delta.statistics(base))
+        self.record_all();
+        self.estimates().statistics()
+    }
+
+    /// Returns whether a graph has a quad.
+    pub fn has_graph(&self, graph: TermId) -> Result<bool, StoreError> {
+        let pattern = QuadPattern {
+            graph: GraphFilter::One(graph),
+            ..QuadPattern::default()
+        };
+        match &self.reads {
+            // Its own changes may be the reason.
+            Some(_) if self.has_own_changes() => self.depend_on(&pattern),
+            Some(reads) => reads.graph(graph),
+            None => {}
+        }
+        Ok(self.estimates().count(&pattern)? > 0)
+    }
+
+    /// Returns the graphs that have quads, sorted, without reading; `None` if there are too many to know all.
+    pub fn graphs(&self) -> Option<Vec<TermId>> {
+        let graphs = &self.estimates().statistics().graphs;
+        if !graphs.is_complete() {
+            return None;
+        }
+        match &self.reads {
+            Some(_) if self.has_own_changes() => self.depend_on(&QuadPattern {
+                graph: GraphFilter::Named,
+                ..QuadPattern::default()
+            }),
+            Some(reads) => reads.all_graphs(),
+            None => {}
+        }
+        Some(graphs.graphs.iter().map(|(graph, _)| *graph).collect())
+    }
+
+    /// Returns whether its transaction has changed quads.
+    fn has_own_changes(&self) -> bool {
+        self.delta
+            .as_ref()
+            .is_some_and(|delta| delta.has_own_changes())
     }
 
     /// Appends the edges of `nodes`, which must be sorted and distinct, to `out` in order of node, predicate, other
@@ -462,6 +551,11 @@ impl Snapshot {
         graph: GraphFilter,
         out: &mut Expansion,
     ) -> Result<(), StoreError> {
+        self.record(|| {
+            nodes
+                .iter()
+                .map(|&node| end.pattern(node, predicate, graph))
+        });
         edges::expand_changed(
             &self.base,
             self.changes(),
@@ -476,6 +570,23 @@ impl Snapshot {
     /// Returns, for each (subject, object), whether the predicate joins them. Pairs may come in any order; all pages
     /// are read as one batch.
     pub fn probe(
+        &self,
+        predicate: TermId,
+        pairs: &[(TermId, TermId)],
+        graph: GraphFilter,
+    ) -> Result<Vec<bool>, StoreError> {
+        self.record(|| {
+            pairs.iter().map(|&(subject, object)| QuadPattern {
+                subject: Some(subject),
+                predicate: Some(predicate),
+                object: Some(object),
+                graph,
+            })
+        });
+        self.probe_unrecorded(predicate, pairs, graph)
+    }
+
+    fn probe_unrecorded(
         &self,
         predicate: TermId,
         pairs: &[(TermId, TermId)],
@@ -525,8 +636,9 @@ impl Snapshot {
     }
 
     /// Returns whether the store has each quad (subject, predicate, object and graph, 0 for the default graph). Quads
-    /// may come in any order; pages are read in one batch for each predicate and graph.
-    pub fn contains(&self, quads: &[[u64; 4]]) -> Result<Vec<bool>, StoreError> {
+    /// may come in any order; pages are read in one batch for each predicate and graph. Not recorded: a transaction
+    /// asks this of quads that it changes.
+    pub(crate) fn contains(&self, quads: &[[u64; 4]]) -> Result<Vec<bool>, StoreError> {
         let mut there = vec![false; quads.len()];
         let mut order: Vec<usize> = (0..quads.len()).collect();
         let list = |index: &usize| (quads[*index][1], quads[*index][3]);
@@ -538,7 +650,7 @@ impl Snapshot {
                 .map(|&index| (TermId(quads[index][0]), TermId(quads[index][2])));
             let pairs: Vec<_> = pairs.collect();
             let graph = GraphFilter::One(TermId(graph));
-            let found = self.probe(TermId(predicate), &pairs, graph)?;
+            let found = self.probe_unrecorded(TermId(predicate), &pairs, graph)?;
             for (&index, found) in same.iter().zip(found) {
                 there[index] = found;
             }
@@ -559,12 +671,16 @@ impl Snapshot {
             object: Some(object),
             graph,
         };
-        Ok(self.count(&pattern)? > 0)
+        Ok(self.estimates().count(&pattern)? > 0)
     }
 
     /// Counts the quads in all graphs that have each of `nodes` (sorted, distinct) at `end`. Reads a tuple page for
     /// each node; with `pythia optimize --degrees`, a page for many.
     pub fn degrees(&self, end: End, nodes: &[TermId]) -> Result<Vec<u64>, StoreError> {
+        self.record(|| {
+            let nodes = nodes.iter();
+            nodes.map(|&node| end.pattern(node, None, GraphFilter::Any))
+        });
         let mut counts = match self.auxiliaries.degrees() {
             Some(degrees) => degrees.of(end, nodes)?,
             None => {
@@ -584,11 +700,16 @@ impl Snapshot {
     /// Counts the matching quads exactly. Reads at most two pages, except for a graph filter where pages hold quads
     /// of different graphs, and for a bound subject and object without a predicate.
     pub fn count(&self, pattern: &QuadPattern) -> Result<u64, StoreError> {
-        let count = segment_scan::count(&self.base, pattern)?;
-        match self.changes() {
-            None => Ok(count),
-            Some(delta) => summed(count, delta.count(pattern)?),
-        }
+        self.depend_on(pattern);
+        self.estimates().count(pattern)
+    }
+}
+
+/// Returns the pattern of all quads with a predicate.
+fn of_predicate(predicate: TermId) -> QuadPattern {
+    QuadPattern {
+        predicate: Some(predicate),
+        ..QuadPattern::default()
     }
 }
 

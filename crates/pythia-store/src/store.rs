@@ -22,8 +22,8 @@ use crate::snapshot::Snapshot;
 use crate::state::StoreState;
 use crate::version::{SnapshotVersion, Version};
 use crate::write::{
-    Allowance, Compacted, CompactedState, LoadCheck, Maintainer, Replay, Scrubbed, Transaction,
-    WriteOptions, Writer,
+    Compacted, CompactedState, LoadCheck, Maintainer, Replay, Scrubbed, Transaction,
+    TransactionOptions, WriteOptions, Writer,
 };
 
 mod load;
@@ -301,18 +301,15 @@ impl Store {
     /// # Errors
     /// [`StoreError::ReadOnly`] unless the store was opened for writing.
     pub fn begin(&self) -> Result<Transaction, StoreError> {
-        Ok(Transaction::new(Arc::clone(self.writer()?), None))
+        self.begin_with(TransactionOptions::default())
     }
 
-    /// Begins a transaction that reserves its memory from `allowance`.
+    /// As [`Self::begin`], with these options.
     ///
     /// # Errors
     /// [`StoreError::ReadOnly`] unless the store was opened for writing.
-    pub fn begin_within(&self, allowance: Box<dyn Allowance>) -> Result<Transaction, StoreError> {
-        Ok(Transaction::new(
-            Arc::clone(self.writer()?),
-            Some(allowance),
-        ))
+    pub fn begin_with(&self, options: TransactionOptions) -> Result<Transaction, StoreError> {
+        Ok(Transaction::new(Arc::clone(self.writer()?), options))
     }
 
     /// Writes the changes in memory to the device. Returns whether there were any.

@@ -11,7 +11,7 @@ use pythia_rdf::TermKey;
 use pythia_rdf::key::{self, Encoded};
 use pythia_store::load::{LoadOptions, LoadProgress, load};
 use pythia_store::write::WriteOptions;
-use pythia_store::write::{Allowance, Transaction};
+use pythia_store::write::{Allowance, Transaction, TransactionOptions};
 use pythia_store::{OpenOptions, Store, StoreError};
 
 /// The system's allocator, which counts.
@@ -122,7 +122,11 @@ fn measured(
         taken: 0,
         most: Arc::clone(&most),
     };
-    let transaction = store.begin_within(Box::new(allowance)).unwrap();
+    let options = TransactionOptions {
+        changes: Some(Box::new(allowance)),
+        ..TransactionOptions::default()
+    };
+    let transaction = store.begin_with(options).unwrap();
     let before = LIVE.load(Ordering::Relaxed);
     PEAK.store(before, Ordering::Relaxed);
     let outcome = run(transaction);

@@ -90,8 +90,8 @@ pub use pythia_store::store::load_into as load;
 pub use pythia_store::verify::{Problem, VerifyOptions, VerifyProgress, VerifyReport};
 pub use pythia_store::write::{Committed, Compacted, MaintenanceOptions, WriteOptions};
 pub use pythia_store::{
-    ChangesReport, End, NextStep, RunReport, Snapshot, Store, StoreError, Version,
-    check_folder as check_store, device,
+    ChangesReport, End, Isolation, NextStep, RunReport, Snapshot, Store, StoreError,
+    UnknownIsolation, Version, check_folder as check_store, device,
 };
 
 /// Checks the store in a folder, which must not be loaded into at the same time.

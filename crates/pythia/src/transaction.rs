@@ -6,7 +6,7 @@ use pythia_query::{PreparedQuery, QueryError, QueryOptions, Results, UpdateOptio
 use pythia_rdf::TermId;
 use pythia_sparql::{Query, Update};
 use pythia_store::write::Committed;
-use pythia_store::{GraphFilter, QuadPattern, Snapshot};
+use pythia_store::{GraphFilter, Isolation, QuadPattern, Snapshot};
 
 use crate::Database;
 
@@ -15,7 +15,7 @@ use crate::Database;
 ///
 /// Two transactions that change the same quad conflict: the second one's [`Transaction::commit`] fails with
 /// an error that [`QueryError::is_retryable`]. Quads that a transaction only reads are not checked for
-/// conflicts.
+/// conflicts, unless it is [serializable](Database::transaction_with).
 ///
 /// ```
 /// # use pythia::{Database, Options, QueryError, Results};
@@ -63,9 +63,41 @@ impl Database {
     /// # Errors
     /// If the database was not opened for writing ([`Options::write`](crate::Options::write)).
     pub fn transaction(&self) -> Result<Transaction<'_>, QueryError> {
+        self.transaction_with(Isolation::default())
+    }
+
+    /// Begins a transaction like [`Self::transaction`], with this isolation level. The commit of a serializable
+    /// transaction also fails, with an error that [`QueryError::is_retryable`], if another commit has changed what
+    /// its queries and updates have read so far, be it by what they found or by what they did not find:
+    ///
+    /// ```
+    /// # use pythia::{Database, Isolation, Results};
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let folder = tempfile::tempdir()?;
+    /// # let text = "<http://ex.org/ann> <http://ex.org/is> <http://ex.org/ill> .";
+    /// # let source = pythia::Source::from_reader("a".to_owned(), text.as_bytes(),
+    /// #     pythia::RdfFormat::Turtle, pythia::Compression::None)?;
+    /// # pythia::load(folder.path(), vec![source], &Default::default(), &Default::default())?;
+    /// let database = Database::open_for_writing(folder.path())?;
+    /// let mut transaction = database.transaction_with(Isolation::Serializable)?;
+    /// transaction.update(
+    ///     "PREFIX ex: <http://ex.org/>
+    ///      INSERT { ex:eve ex:is ex:on-call }
+    ///      WHERE { FILTER NOT EXISTS { ?someone ex:is ex:on-call } }",
+    /// )?;
+    /// database.update("PREFIX ex: <http://ex.org/> INSERT DATA { ex:bob ex:is ex:on-call }")?;
+    /// let error = transaction.commit().unwrap_err();
+    /// assert!(error.is_retryable());
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// As [`Self::transaction`].
+    pub fn transaction_with(&self, isolation: Isolation) -> Result<Transaction<'_>, QueryError> {
         Ok(Transaction {
             database: self,
-            inner: self.engine().begin(self.store())?,
+            inner: self.engine().begin(self.store(), isolation)?,
             failed: false,
         })
     }
@@ -179,8 +211,8 @@ impl Transaction<'_> {
     /// Makes the changes durable and visible to all. Nobody else sees any of them before that.
     ///
     /// # Errors
-    /// An error that [`QueryError::is_retryable`] if another transaction changed the same quads and was
-    /// committed first: then repeat everything in a new transaction.
+    /// An error that [`QueryError::is_retryable`] if another transaction was committed first that changed the same
+    /// quads, or what this one has read if it is serializable: then repeat everything in a new transaction.
     pub fn commit(self) -> Result<Committed, QueryError> {
         self.commit_with_key(None)
     }

@@ -76,7 +76,8 @@ impl Database {
     /// # Errors
     /// If the text is not an update, the database was not opened for writing, or an operation fails. If other
     /// transactions change the same quads, the update is retried several times before it fails with an error
-    /// that [`QueryError::is_retryable`].
+    /// that [`QueryError::is_retryable`]. With [`Isolation::Serializable`](crate::Isolation) as
+    /// [`UpdateOptions::isolation`], it is also retried if they change what it has read.
     pub fn update(&self, text: &str) -> Result<UpdateReport, QueryError> {
         let options = UpdateOptions::default();
         let update = self.parse_update(text, None, &options.query)?;
@@ -122,7 +123,7 @@ impl Database {
         key: Option<&str>,
         condition: Option<&Precondition<'_, E>>,
     ) -> Result<UpdateReport, Failure<E>> {
-        let mut transaction = self.transaction()?;
+        let mut transaction = self.transaction_with(options.isolation)?;
         if let Some(condition) = condition {
             transaction.watch(condition.graph);
             (condition.check)(&transaction.snapshot()?).map_err(Failure::Condition)?;

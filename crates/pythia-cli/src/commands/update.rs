@@ -7,7 +7,8 @@ use std::time::{Duration, Instant};
 use anyhow::Result;
 use clap::Args;
 use pythia::{
-    Database, HttpService, Loader, Options, QueryOptions, UpdateOptions, UpdateReport, WriteOptions,
+    Database, HttpService, Isolation, Loader, Options, QueryOptions, UpdateOptions, UpdateReport,
+    WriteOptions,
 };
 use pythia_server::config::parse_time;
 
@@ -37,6 +38,11 @@ pub(crate) struct Update {
     /// Apply the update at most once: if one with this key was applied before, nothing is changed
     #[arg(long, value_name = "KEY")]
     key: Option<String>,
+
+    /// How far the update is protected from others that are committed while it runs: snapshot, or
+    /// serializable, which repeats it if they have changed what it read
+    #[arg(long, value_name = "LEVEL", default_value_t)]
+    isolation: Isolation,
 
     /// Allow LOAD to read the files of this folder; relative IRIs then refer to files in it
     #[arg(long, value_name = "FOLDER")]
@@ -72,6 +78,7 @@ impl Update {
                 ..QueryOptions::default()
             },
             load: self.loader().map(|loader| Arc::new(loader) as _),
+            isolation: self.isolation,
             ..UpdateOptions::default()
         };
         let base = self.base()?;

@@ -5,4 +5,5 @@ mod log_folders;
 mod open_files;
 mod salvage;
 mod serve;
+mod update;
 mod version;

@@ -3,12 +3,15 @@
 //! A query that sees all graphs uses the store's own counts. A query that does not must not learn from an
 //! estimate, or from a plan that depends on it, about hidden graphs. It counts quads in its visible graphs if
 //! they are few, and guesses otherwise.
+//!
+//! A serializable transaction does not count what is asked here as read, because a plan may change its mind while the
+//! answer stays the same. What decides about an answer is reported with [`Counts::depend_on`].
 
 use parking_lot::Mutex;
 use pythia_rdf::{TermId, TermKind};
 use pythia_store::statistics::KindSet;
 use pythia_store::{
-    GraphFilter, PredicateStatistics, QuadPattern, Snapshot, Statistics, StoreError,
+    Estimates, GraphFilter, PredicateStatistics, QuadPattern, Snapshot, Statistics, StoreError,
 };
 use rustc_hash::FxHashMap;
 
@@ -43,10 +46,19 @@ impl<'a> Counts<'a> {
         Self { snapshot, visible }
     }
 
+    fn estimates(&self) -> Estimates<'a> {
+        self.snapshot.estimates()
+    }
+
+    /// Records that the answer depends on which quads match a pattern, because a count of them became part of it.
+    pub fn depend_on(&self, pattern: &QuadPattern) {
+        self.snapshot.depend_on(pattern);
+    }
+
     /// Returns the store's own statistics if the query sees the whole store.
     pub fn of_store(&self) -> Option<&'a Statistics> {
         match self.visible {
-            None => Some(self.snapshot.statistics()),
+            None => Some(self.estimates().statistics()),
             Some(_) => None,
         }
     }
@@ -54,11 +66,11 @@ impl<'a> Counts<'a> {
     /// Returns the exact number of matching quads. Reads nothing for a graph without quads.
     pub fn exact(&self, pattern: &QuadPattern) -> Result<u64, StoreError> {
         if let GraphFilter::One(graph) = pattern.graph
-            && self.snapshot.statistics().graphs.quads(graph) == Some(0)
+            && self.estimates().statistics().graphs.quads(graph) == Some(0)
         {
             return Ok(0);
         }
-        self.snapshot.count(pattern)
+        self.estimates().count(pattern)
     }
 
     /// Returns whether counts are guessed, because some graphs are hidden and too many are visible to be
@@ -96,7 +108,7 @@ impl<'a> Counts<'a> {
     /// Returns the counts of a predicate, or `None` if no quad has it.
     pub fn predicate(&self, predicate: TermId) -> Result<Option<PredicateStatistics>, StoreError> {
         let Some(visible) = self.visible else {
-            return Ok(self.snapshot.statistics().predicate(predicate).copied());
+            return Ok(self.estimates().statistics().predicate(predicate).copied());
         };
         if let Some(known) = visible.counted.lock().get(&predicate) {
             return Ok((known.quads > 0).then_some(*known));
@@ -139,14 +151,14 @@ impl<'a> Counts<'a> {
                 named: Some(named), ..
             }) => named.len() as f64,
             _ => {
-                let graphs = &self.snapshot.statistics().graphs.graphs;
+                let graphs = &self.estimates().statistics().graphs.graphs;
                 graphs.iter().filter(|(graph, _)| graph.is_bound()).count() as f64
             }
         }
     }
 
     fn visible_quads(&self, graphs: &[GraphFilter]) -> f64 {
-        let statistics = &self.snapshot.statistics().graphs;
+        let statistics = &self.estimates().statistics().graphs;
         let of_graph = |filter: &GraphFilter| match filter {
             GraphFilter::One(graph) => statistics.quads(*graph).map_or(GRAPH_QUADS, |n| n as f64),
             GraphFilter::Named | GraphFilter::Any => {

@@ -4,7 +4,7 @@ use pythia_rdf::TermId;
 use pythia_store::{Component, GraphFilter, Order, QuadPattern, Snapshot};
 use serde::{Deserialize, Serialize};
 
-use super::counts::{CountedPredicates, Counts};
+use super::counts::CountedPredicates;
 use crate::error::QueryError;
 use crate::limits::governor::Governor;
 
@@ -56,20 +56,12 @@ impl Visible {
     }
 }
 
-/// Returns whether the graph has a quad.
-pub fn has_graph(snapshot: &Snapshot, graph: TermId) -> Result<bool, QueryError> {
-    let pattern = QuadPattern {
-        graph: GraphFilter::One(graph),
-        ..QuadPattern::default()
-    };
-    Ok(Counts::new(snapshot, None).exact(&pattern)? > 0)
-}
-
 /// Returns the ids of all named graphs of the store, sorted. Reads nothing unless there are very many graphs.
 pub fn named_graphs(snapshot: &Snapshot, governor: &Governor) -> Result<Vec<TermId>, QueryError> {
-    let statistics = &snapshot.statistics().graphs;
-    let mut graphs: Vec<TermId> = statistics.graphs.iter().map(|(graph, _)| *graph).collect();
-    if !statistics.is_complete() {
+    let known = snapshot.graphs();
+    let is_complete = known.is_some();
+    let mut graphs = known.unwrap_or_default();
+    if !is_complete {
         let pattern = QuadPattern {
             graph: GraphFilter::Named,
             ..QuadPattern::default()

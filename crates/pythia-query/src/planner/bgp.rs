@@ -63,20 +63,12 @@ impl Triple {
         object: PatternTerm,
         graph: PatternGraph,
     ) -> Result<Self, QueryError> {
-        let constant = |place: PatternTerm| match place {
-            PatternTerm::Constant(id) => Some(id),
-            PatternTerm::Slot(_) => None,
-        };
-        let pattern = QuadPattern {
-            subject: constant(subject),
-            predicate: constant(predicate),
-            object: constant(object),
-            graph: match graph {
-                PatternGraph::Filter(filter) => filter,
-                PatternGraph::Slot(_) => GraphFilter::Named,
-            },
-        };
+        let pattern = constants(subject, predicate, object, graph);
         let count = counts.expected(&pattern)?;
+        if count == 0.0 {
+            // The pattern is not read then.
+            counts.depend_on(&pattern);
+        }
         let (subjects, objects) = match pattern.predicate {
             Some(predicate) => match counts.predicate(predicate)? {
                 Some(p) => (p.subjects as f64, p.objects as f64),
@@ -98,6 +90,11 @@ impl Triple {
             confined: None,
             distinct_predicates: counts.predicates().min(count).max(1.0),
         })
+    }
+
+    /// Returns the pattern of the quads that match its constants.
+    fn constants(&self) -> QuadPattern {
+        constants(self.subject, self.predicate, self.object, self.graph)
     }
 
     /// Returns the share of the matches that pass the filters over this one slot, if it was counted.
@@ -123,6 +120,28 @@ impl Triple {
             PatternTerm::Slot(slot) => Some((slot, distinct)),
             PatternTerm::Constant(_) => None,
         })
+    }
+}
+
+/// Returns the pattern of the quads that match the constants among these.
+fn constants(
+    subject: PatternTerm,
+    predicate: PatternTerm,
+    object: PatternTerm,
+    graph: PatternGraph,
+) -> QuadPattern {
+    let constant = |place: PatternTerm| match place {
+        PatternTerm::Constant(id) => Some(id),
+        PatternTerm::Slot(_) => None,
+    };
+    QuadPattern {
+        subject: constant(subject),
+        predicate: constant(predicate),
+        object: constant(object),
+        graph: match graph {
+            PatternGraph::Filter(filter) => filter,
+            PatternGraph::Slot(_) => GraphFilter::Named,
+        },
     }
 }
 
@@ -161,7 +180,7 @@ pub(crate) fn join_elements(
                     push_cached(builder, edge, attribute, &method);
                 }
                 _ if method.members != 0 => push_intersection(builder, elements, &method),
-                Element::Triple(triple) => push_triple(builder, triple, &method),
+                Element::Triple(triple) => push_triple(builder, snapshot, triple, &method),
                 Element::Path(path) => push_path(builder, path.clone(), method.rows),
             }
             builder.known.sorted = method.sorted;
@@ -179,7 +198,7 @@ pub(crate) fn join_elements(
     Ok(())
 }
 
-fn push_triple(builder: &mut Builder, triple: &Triple, method: &JoinMethod) {
+fn push_triple(builder: &mut Builder, snapshot: &Snapshot, triple: &Triple, method: &JoinMethod) {
     let access: Access = method.access.expect("triples have an access");
     let mut taken: Vec<usize> = Vec::new();
     let mut equal: Vec<(usize, usize)> = Vec::new();
@@ -216,6 +235,8 @@ fn push_triple(builder: &mut Builder, triple: &Triple, method: &JoinMethod) {
     let rows = method.rows;
     match (&triple.confined, access) {
         (Some(confined), Access::Scan(order)) if confined.is_read_by(order) => {
+            // Ranges without matches, and those of kinds that do not occur, are not read.
+            snapshot.depend_on(&triple.constants());
             let ids = Arc::clone(&confined.ids);
             let share = confined.count / triple.count;
             builder.push(StepKind::Ranges(pattern, order, ids), rows * share);

@@ -37,7 +37,7 @@ pub(super) fn pairs(elements: &[Element], snapshot: &Snapshot) -> Vec<CachedPair
             continue;
         };
         let (Some(cached), PatternTerm::Slot(neighbour)) =
-            (snapshot.attribute(predicate), of.subject)
+            (snapshot.estimates().attribute(predicate), of.subject)
         else {
             continue;
         };

@@ -6,6 +6,7 @@
 use oxrdf::Variable;
 use pythia_rdf::TermKind;
 use pythia_sparql::scope::{term_variable, triple_variables};
+use pythia_store::QuadPattern;
 use spargebra::algebra::Expression;
 use spargebra::term::{NamedNodePattern, TermPattern, TriplePattern};
 
@@ -119,11 +120,19 @@ impl Planner<'_> {
                 let Some(predicate) = self.id_of(&predicate.clone().into())? else {
                     return Ok(false);
                 };
-                let statistics = self.counts().predicate(predicate)?;
-                Ok(statistics.is_some_and(|statistics| {
+                let counts = self.counts();
+                let is_resource = counts.predicate(predicate)?.is_some_and(|statistics| {
                     let mut kinds = statistics.object_kinds.iter();
                     kinds.all(|kind| matches!(kind, TermKind::Iri | TermKind::BlankNode))
-                }))
+                });
+                if is_resource {
+                    // A literal would be compared by its value.
+                    counts.depend_on(&QuadPattern {
+                        predicate: Some(predicate),
+                        ..QuadPattern::default()
+                    });
+                }
+                Ok(is_resource)
             }
             NamedNodePattern::NamedNode(_) => Ok(false),
         }

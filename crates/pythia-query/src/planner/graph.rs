@@ -14,7 +14,6 @@ use pythia_exec::plan::dataset::GraphScope;
 use pythia_exec::plan::operators::EachGraph;
 use pythia_exec::plan::operators::JoinKind;
 use pythia_exec::plan::step::{Position, StepKind};
-use pythia_exec::plan::visible::has_graph;
 use pythia_exec::plan::{Operator, Plan};
 
 /// Estimated solutions of a pattern that is planned per graph at execution time.
@@ -30,7 +29,7 @@ impl Planner<'_> {
         match name {
             NamedNodePattern::NamedNode(node) => {
                 match self.snapshot.resolve(node.as_ref().into())? {
-                    Some(id) if self.dataset.names(id) && has_graph(self.snapshot, id)? => {
+                    Some(id) if self.dataset.names(id) && self.snapshot.has_graph(id)? => {
                         let scope = GraphScope::Fixed(GraphFilter::One(id));
                         self.extend(builder, inner, &scope)
                     }

@@ -20,7 +20,7 @@ pub(super) fn look_up(path: &mut PathStep, snapshot: &Snapshot) -> Result<(), Qu
     let Edges::Predicate(predicate) = step.edges else {
         return Ok(());
     };
-    let Some(labels) = snapshot.reachability(predicate) else {
+    let Some(labels) = snapshot.estimates().reachability(predicate) else {
         return Ok(());
     };
     let (from, to) = match step.inverse {

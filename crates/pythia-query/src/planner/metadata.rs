@@ -60,7 +60,7 @@ impl Planner<'_> {
                 row.map(|row| vec![row])
             }
             [key] if counted.whole && counted.is_all(key) => {
-                let statistics = self.snapshot.statistics();
+                let statistics = self.snapshot.estimates().statistics();
                 let per_predicate = |p: &PredicateStatistics| {
                     let counts = counts.iter().map(|c| counted.of_predicate(c, p));
                     std::iter::once(Some(p.predicate.0))
@@ -74,6 +74,9 @@ impl Planner<'_> {
         let Some(rows) = rows else {
             return Ok(None);
         };
+        if let Some(pattern) = self.quad_pattern(&counted)? {
+            self.snapshot.depend_on(&pattern);
+        }
         let variables = keys.iter().chain(aggregates.iter().map(|(v, _)| v));
         let variables: Vec<Variable> = variables.cloned().collect();
         Ok(Some(known_rows(&variables, rows)))
@@ -95,7 +98,9 @@ impl Planner<'_> {
         if !counted.whole || !counted.is_all(variable) {
             return None;
         }
-        let predicates = self.snapshot.statistics().predicates.iter();
+        self.snapshot.depend_on(&QuadPattern::default());
+        let statistics = self.snapshot.estimates().statistics();
+        let predicates = statistics.predicates.iter();
         let rows = predicates.map(|p| vec![p.predicate.0]).collect();
         Some(known_rows(variables, rows))
     }
@@ -144,7 +149,7 @@ impl Planner<'_> {
             // The other two positions are constants, so all matches differ.
             Count::Distinct(_) if counted.variables.len() == 1 => all(self)?,
             Count::Distinct(v) if counted.whole => {
-                let statistics = self.snapshot.statistics();
+                let statistics = self.snapshot.estimates().statistics();
                 let place = counted.place_of(v);
                 match (&counted.pattern.predicate, counted.variables.len()) {
                     (NamedNodePattern::NamedNode(node), 2) => {

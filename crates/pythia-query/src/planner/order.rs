@@ -121,7 +121,7 @@ impl<'a> OrderSearch<'a> {
             elements,
             filters,
             statistics: counts.of_store(),
-            reads: snapshot.read_costs(),
+            reads: snapshot.estimates().read_costs(),
             stars: elements.iter().map(star).collect(),
             links: RefCell::default(),
             mentions,

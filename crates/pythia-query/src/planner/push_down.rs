@@ -155,9 +155,10 @@ impl Planner<'_> {
         let mut count = 0;
         let mut kept = IdSet::new();
         for range in ids {
-            let matches = self
-                .snapshot
-                .count_range(predicate, end, range.clone(), graph)?;
+            let matches =
+                self.snapshot
+                    .estimates()
+                    .count_range(predicate, end, range.clone(), graph)?;
             if matches > 0 {
                 count += matches;
                 kept.push(range);

@@ -6,7 +6,7 @@ use pythia_store::Snapshot;
 use crate::graph_rules::GraphRules;
 use pythia_exec::error::QueryError;
 use pythia_exec::limits::governor::Governor;
-use pythia_exec::plan::visible::{Visible, has_graph, named_graphs};
+use pythia_exec::plan::visible::{Visible, named_graphs};
 
 /// Returns the visible graphs, or `None` if all are visible. Reads the dictionary pages of the names in
 /// the rules.
@@ -36,7 +36,7 @@ fn named(
     for name in exact {
         let name = oxrdf::NamedNodeRef::new_unchecked(name);
         if let Some(graph) = snapshot.resolve(name.into())?
-            && has_graph(snapshot, graph)?
+            && snapshot.has_graph(graph)?
         {
             graphs.push(graph);
         }

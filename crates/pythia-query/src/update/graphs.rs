@@ -118,11 +118,7 @@ fn existing(snapshot: &Snapshot, graph: &NamedNode) -> Result<Option<TermId>, Qu
     let Some(id) = snapshot.resolve(TermRef::from(graph.as_ref()))? else {
         return Ok(None);
     };
-    let quads = snapshot.count(&QuadPattern {
-        graph: GraphFilter::One(id),
-        ..QuadPattern::default()
-    })?;
-    Ok((quads > 0).then_some(id))
+    Ok(snapshot.has_graph(id)?.then_some(id))
 }
 
 fn absent(line: usize, graph: &NamedNode) -> QueryError {

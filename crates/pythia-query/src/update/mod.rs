@@ -29,7 +29,7 @@ use pythia_rdf::{TermId, TermKey};
 use pythia_sparql::Update;
 use pythia_sparql::data::Data;
 use pythia_sparql::update::{Action, Operation};
-use pythia_store::Snapshot;
+use pythia_store::{Isolation, Snapshot};
 
 use crate::engine::{Engine, QueryOptions};
 use crate::graph_rules::GraphRules;
@@ -58,6 +58,9 @@ pub struct UpdateOptions {
     /// Graphs that the update may change; an operation on any other fails with [`QueryError::Forbidden`]. The
     /// graphs that it reads are those visible to its query.
     pub writable: GraphRules,
+    /// Isolation level of the transaction that is begun for the update; without effect on a transaction that has
+    /// begun already.
+    pub isolation: Isolation,
 }
 
 /// The changes that an update made in its transaction.

@@ -2,8 +2,8 @@
 
 use oxrdf::GraphNameRef;
 use pythia_rdf::{TermId, TermKey};
-use pythia_store::write::{self, Committed};
-use pythia_store::{Snapshot, Store, StoreError};
+use pythia_store::write::{self, Allowance, Committed, TransactionOptions};
+use pythia_store::{Isolation, Snapshot, Store, StoreError};
 
 use super::Row;
 use crate::engine::{Engine, QueryOptions};
@@ -18,10 +18,16 @@ pub struct Transaction {
 
 impl Engine {
     /// Begins a transaction on a store that was opened for writing.
-    pub fn begin(&self, store: &Store) -> Result<Transaction, QueryError> {
-        let held = Held::new(&self.governor(&QueryOptions::default()));
+    pub fn begin(&self, store: &Store, isolation: Isolation) -> Result<Transaction, QueryError> {
+        let governor = self.governor(&QueryOptions::default());
+        let held = || -> Option<Box<dyn Allowance>> { Some(Box::new(Held::new(&governor))) };
+        let options = TransactionOptions {
+            isolation,
+            changes: held(),
+            reads: held(),
+        };
         Ok(Transaction {
-            inner: store.begin_within(Box::new(held))?,
+            inner: store.begin_with(options)?,
         })
     }
 }

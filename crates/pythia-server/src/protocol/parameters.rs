@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use http::{StatusCode, Uri};
 use oxrdf::NamedNode;
+use pythia::Isolation;
 
 use super::error::HttpError;
 use crate::config::{Limits, parse_time};
@@ -58,6 +59,16 @@ impl Parameters {
     /// Returns the values of a parameter as IRIs.
     pub(crate) fn iris(&self, name: &str) -> Result<Vec<NamedNode>, HttpError> {
         self.all(name).map(|iri| self::iri(name, iri)).collect()
+    }
+
+    /// Returns the isolation level that an update asks for.
+    pub(crate) fn isolation(&self) -> Result<Isolation, HttpError> {
+        let Some(text) = self.one("isolation")? else {
+            return Ok(Isolation::default());
+        };
+        let expected = Isolation::ALL.map(Isolation::name).join(" or ");
+        text.parse()
+            .map_err(|_| invalid("isolation", text, &expected))
     }
 
     /// Returns the user's limits, or lower ones that the request asks for.

@@ -63,6 +63,7 @@ pub(crate) async fn run(
     let default = parameters.iris("using-graph-uri")?;
     let named = parameters.iris("using-named-graph-uri")?;
     let limits = parameters.lower(&exchange.limits)?;
+    let isolation = parameters.isolation()?;
     let key = key(parts)?;
     let turn = exchange.turn("update", text.text()?).await?;
     let cancel = Arc::clone(&turn.listed.activity.cancel);
@@ -71,6 +72,7 @@ pub(crate) async fn run(
         let text = text.text()?;
         let failed = |error: QueryError| HttpError::of_query(&error, text);
         let mut options = exchange.update_options(&turn, &limits);
+        options.isolation = isolation;
         let database = &exchange.dataset.database;
         let parsed = database.parse_update(text, base.as_deref(), &options.query);
         let mut update = parsed.map_err(failed)?;

@@ -377,6 +377,67 @@ fn an_update_with_a_key_is_done_once() {
     assert_eq!(ask.text(), "false");
 }
 
+#[test]
+fn an_update_can_be_serializable() {
+    let served = Served::with(DATA);
+    let update = "INSERT { <urn:a> <urn:b> 1 } WHERE { FILTER NOT EXISTS { ?x <urn:b> ?y } }";
+    let headers = [
+        ("content-type", "application/sparql-update"),
+        ("accept", "application/json"),
+    ];
+    let send = |level: &str, update: &str| {
+        let path = format!("/update?isolation={level}");
+        served.send("POST", &path, &headers, update.as_bytes())
+    };
+    assert_eq!(send("serializable", update).json()["added"], 1);
+    assert_eq!(send("serializable", update).json()["added"], 0);
+    let clear = "DELETE WHERE { ?x <urn:b> ?y }";
+    assert_eq!(send("snapshot", clear).json()["removed"], 1);
+    // As a field of a form.
+    let form = [("content-type", "application/x-www-form-urlencoded")];
+    let body = "isolation=serializable&update=INSERT+DATA+%7B%3Curn%3Aa%3E+%3Curn%3Ab%3E+2%7D";
+    let sent = served.send("POST", "/update", &form, body.as_bytes());
+    assert_eq!(sent.status, 204);
+    for level in [
+        "serialisable",
+        "SERIALIZABLE",
+        "",
+        "snapshot&isolation=snapshot",
+    ] {
+        let refused = send(level, clear);
+        assert_eq!(refused.status, 400, "{level}");
+        assert!(refused.text().contains("isolation"), "{}", refused.text());
+    }
+    let told = send("repeatable", clear);
+    let told = told.text();
+    assert!(told.contains("snapshot or serializable"), "{told}");
+    let ask = served.query("ASK { <urn:a> <urn:b> 2 }", "text/csv");
+    assert_eq!(ask.text(), "true");
+}
+
+#[test]
+fn of_serializable_updates_at_the_same_time_one_finds_nothing() {
+    const CLIENTS: usize = 6;
+    let served = Served::with(DATA);
+    let headers = [("content-type", "application/sparql-update")];
+    std::thread::scope(|scope| {
+        for client in 0..CLIENTS {
+            let served = &served;
+            scope.spawn(move || {
+                let update = format!(
+                    "INSERT {{ <urn:c{client}> <urn:is> <urn:first> }}
+                     WHERE {{ FILTER NOT EXISTS {{ ?x <urn:is> <urn:first> }} }}"
+                );
+                let path = "/update?isolation=serializable";
+                let sent = served.send("POST", path, &headers, update.as_bytes());
+                assert_eq!(sent.status, 204, "{}", sent.text());
+            });
+        }
+    });
+    let first = served.query("SELECT ?x { ?x <urn:is> <urn:first> }", "text/csv");
+    assert_eq!(first.text().lines().count(), 2, "{}", first.text());
+}
+
 /// Solutions that never end, for this data.
 const ENDLESS: &str = "SELECT * { ?a ?b ?c . ?d ?e ?f . ?g ?h ?i . ?j ?k ?l . ?m ?n ?o . ?q ?r ?s .
                        ?t ?u ?v . ?w ?x ?y . ?z ?aa ?ab . ?ac ?ad ?ae . ?af ?ag ?ah . ?ai ?aj ?ak .

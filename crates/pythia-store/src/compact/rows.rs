@@ -214,7 +214,7 @@ impl OrderCompactor<'_> {
         })
     }
 
-    /// Returns rows with new ids, sorted: at most so many, which `each` passes on with their old ids.
+    /// Returns rows with new ids, sorted. `each` passes on at most `rows_max` rows, with their old ids.
     fn sorted(
         &self,
         rows_max: u64,

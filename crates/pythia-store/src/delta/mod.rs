@@ -188,6 +188,16 @@ impl Delta {
         &self.terms
     }
 
+    /// Returns the new terms of one transaction, if these are its changes.
+    pub(crate) fn private_terms(&self) -> Option<&TermView> {
+        self.terms.get(1)
+    }
+
+    /// Returns whether these are the changes of a transaction that has made some of its own.
+    pub(crate) fn has_own_changes(&self) -> bool {
+        self.private_terms().is_some() && self.runs.len() > self.frozen
+    }
+
     /// Returns the approximate memory of the changes.
     pub(crate) fn memory_bytes(&self) -> usize {
         let runs: usize = self.runs.iter().map(|run| run.memory_bytes()).sum();

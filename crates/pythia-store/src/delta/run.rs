@@ -280,6 +280,10 @@ impl Run {
                 GraphFilter::One(_) => {}
             }
         }
+        if let (true, GraphFilter::One(graph)) = (pattern.is_open(), pattern.graph) {
+            let place = self.graphs.binary_search_by_key(&graph.0, |entry| entry.0);
+            return place.map_or(0, |index| self.graphs[index].1);
+        }
         let (order, rows, is_exact) = self.matching(pattern);
         self.sum(
             order,

@@ -17,6 +17,7 @@ impl Snapshot {
         prefix: &[u8],
         limit: usize,
     ) -> Result<Vec<(OwnedKey, TermId)>, StoreError> {
+        self.record_all();
         let mut found = self.base.dictionary.keys_with_prefix(kind, prefix, limit)?;
         if let Some(delta) = &self.delta {
             found.extend(delta.terms_with_prefix(kind, prefix, limit)?);
@@ -33,6 +34,7 @@ impl Snapshot {
         prefix: &[u8],
         limit: usize,
     ) -> Result<Vec<(OwnedKey, TermId)>, StoreError> {
+        self.record_all();
         let mut found = match &self.delta {
             Some(delta) => delta.terms_with_prefix(kind, prefix, limit)?,
             None => Vec::new(),

@@ -10,6 +10,7 @@ use pythia_rdf::{OwnedKey, TermId, TermKind};
 
 use super::logged::LoggedChanges;
 use super::transaction::Committed;
+use super::validation::Validation;
 use super::{Head, Writer};
 use crate::StoreError;
 use crate::delta::{Run, TermView, kind_index};
@@ -35,6 +36,8 @@ pub(super) struct Proposal {
     /// What it must find as it was when it began.
     pub(super) watched: Vec<Watched>,
     pub(super) key: Option<String>,
+    /// What it has read, if it is serializable.
+    pub(super) reads: Option<Validation>,
 }
 
 /// Number of new terms that get their ids together.
@@ -51,19 +54,21 @@ struct Submitted {
 impl Writer {
     /// Commits a proposal; returns when it is durable and visible, or has failed.
     pub(super) fn commit(&self, proposal: Proposal) -> Result<Committed, StoreError> {
-        let submitted = {
-            let mut head = self.head.lock();
-            match self.submit(&mut head, proposal) {
-                Err(StoreError::Conflict) => {
-                    // Waits for the conflicting commit, so that a retry sees it.
-                    let came_first = self.committed_before(&head, Position(head.last))?;
-                    drop(head);
-                    self.log.wait(came_first.ticket)?;
-                    self.publish(came_first.snapshot, came_first.last);
-                    return Err(StoreError::Conflict);
-                }
-                submitted => submitted?,
+        let aside = match &*proposal.changes {
+            LoggedChanges::Many(bulk) => Some(bulk.clone()),
+            LoggedChanges::Few(_) => None,
+        };
+        let mut is_logged = false;
+        let submitted = self.submit(proposal, &mut is_logged);
+        if let Some(bulk) = aside.filter(|_| !is_logged) {
+            self.log.discard(bulk.name());
+        }
+        let submitted = match submitted {
+            Err(error) if error.is_retryable() => {
+                self.wait_for_others()?;
+                return Err(error);
             }
+            submitted => submitted?,
         };
         if let Err(error) = self.log.wait(submitted.ticket) {
             self.head.lock().failed = Some(error.to_string());
@@ -74,18 +79,44 @@ impl Writer {
         Ok(submitted.committed)
     }
 
-    /// Applies a proposal to the head and hands it to the log. If that fails, removes the proposal's bulk file.
-    fn submit(&self, head: &mut Head, proposal: Proposal) -> Result<Submitted, StoreError> {
-        let aside = match &*proposal.changes {
-            LoggedChanges::Many(bulk) => Some(bulk.clone()),
-            LoggedChanges::Few(_) => None,
+    /// Waits for the commits so far, so that a transaction that conflicts with one of them sees it when it is retried.
+    fn wait_for_others(&self) -> Result<(), StoreError> {
+        let others = {
+            let head = self.head.lock();
+            self.committed_before(&head, Position(head.last))?
         };
-        let mut is_logged = false;
-        let submitted = self.apply_and_log(head, proposal, &mut is_logged);
-        if let Some(bulk) = aside.filter(|_| !is_logged) {
-            self.log.discard(bulk.name());
+        self.log.wait(others.ticket)?;
+        self.publish(others.snapshot, others.last);
+        Ok(())
+    }
+
+    /// Applies a proposal to the head and hands it to the log.
+    fn submit(
+        &self,
+        mut proposal: Proposal,
+        is_logged: &mut bool,
+    ) -> Result<Submitted, StoreError> {
+        self.compare_ahead(&mut proposal)?;
+        let mut head = self.head.lock();
+        self.apply_and_log(&mut head, proposal, is_logged)
+    }
+
+    /// Compares what a proposal has read with the commits so far, while others may commit: in its turn, only the few
+    /// commits since are left to be compared.
+    fn compare_ahead(&self, proposal: &mut Proposal) -> Result<(), StoreError> {
+        let Some(reads) = &mut proposal.reads else {
+            return Ok(());
+        };
+        let key = proposal.key.as_deref();
+        if key.is_some_and(|key| self.log.find_key(key).is_some()) {
+            return Ok(());
         }
-        submitted
+        let (commits, snapshot, last) = {
+            let head = self.head.lock();
+            let commits = head.recent.since(reads.position());
+            (commits, head.snapshot.clone(), head.last)
+        };
+        reads.compare(&commits.ok_or(StoreError::Outdated)?, &snapshot, last)
     }
 
     fn apply_and_log(
@@ -159,10 +190,18 @@ impl Writer {
 /// Returns the head with a proposal applied, and the proposal's changes and their graphs.
 fn apply(
     head: &Head,
-    proposal: Proposal,
+    mut proposal: Proposal,
 ) -> Result<(Snapshot, Arc<Run>, ChangedGraphs), StoreError> {
     if !proposal.base.shares_ids_with(head.snapshot.base()) {
         return Err(StoreError::Conflict);
+    }
+    if let Some(reads) = &mut proposal.reads {
+        let commits = head.recent.since(reads.position());
+        reads.compare(
+            &commits.ok_or(StoreError::Outdated)?,
+            &head.snapshot,
+            head.last,
+        )?;
     }
     let ids = SharedIds::new(head, &proposal)?;
     let run = match ids.are_private {

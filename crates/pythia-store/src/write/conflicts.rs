@@ -1,6 +1,7 @@
-//! Write–write conflicts: the quads that commits have changed since running transactions began.
+//! Conflicts: the quads that commits have changed since running transactions began.
 
 use std::collections::VecDeque;
+use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
 
@@ -21,7 +22,7 @@ pub(super) struct RecentChanges {
     /// Per quad, the last small commit that changed it.
     last: FxHashMap<Quad, u64>,
     /// Commits and their quads, sorted; the oldest first.
-    commits: VecDeque<(u64, Box<[Quad]>)>,
+    commits: VecDeque<(u64, Arc<[Quad]>)>,
     /// Number of large commits among them.
     large: usize,
     bytes: usize,
@@ -57,6 +58,13 @@ impl RecentChanges {
         large.any(|(_, large)| quads().any(|quad| large.binary_search(&quad).is_ok()))
     }
 
+    /// Returns the quads that each commit after `commit` has changed; `None` if not all are remembered.
+    pub(super) fn since(&self, commit: u64) -> Option<Vec<Arc<[Quad]>>> {
+        let later = self.commits.iter().rev();
+        let later = later.take_while(|(other, _)| *other > commit);
+        (commit >= self.floor).then(|| later.map(|(_, quads)| Arc::clone(quads)).collect())
+    }
+
     /// Records a commit, which is later than all before.
     pub(super) fn record(&mut self, commit: u64, changed: &Run) {
         let bytes = bytes_of(changed.len());
@@ -72,7 +80,7 @@ impl RecentChanges {
             return;
         }
         let quads = changed.rows(Order::Spo).iter().map(|(quad, _)| quad);
-        let quads: Box<[Quad]> = quads.collect();
+        let quads: Arc<[Quad]> = quads.collect();
         match is_large(&quads) {
             true => self.large += 1,
             false => self.last.extend(quads.iter().map(|&quad| (quad, commit))),
@@ -92,9 +100,9 @@ impl RecentChanges {
                 self.large -= 1;
                 continue;
             }
-            for quad in quads {
-                if self.last.get(&quad) == Some(&oldest) {
-                    self.last.remove(&quad);
+            for quad in &*quads {
+                if self.last.get(quad) == Some(&oldest) {
+                    self.last.remove(quad);
                 }
             }
         }
@@ -133,11 +141,14 @@ mod tests {
             assert!(recent.conflict(4, &one(1)));
             assert!(!recent.conflict(5, &one(1)));
             assert!(recent.conflict(5, &many([3, 2])));
+            let since = |commit| recent.since(commit).map(|quads| quads.len());
+            assert_eq!([4, 5, 6].map(since), [Some(2), Some(1), Some(0)]);
             recent.forget_until(5);
             assert!(!recent.conflict(5, &one(1)));
             assert!(recent.conflict(5, &one(2)));
             recent.forget_all(6);
             assert!(recent.conflict(5, &run(0..0)));
+            assert!(recent.since(5).is_none());
             assert!(!recent.conflict(6, &one(2)));
         }
     }

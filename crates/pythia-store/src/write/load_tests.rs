@@ -42,7 +42,7 @@ impl Beside {
 
     fn act(&self, writer: &Arc<Writer>) -> Result<(), StoreError> {
         change_by(
-            Transaction::new(Arc::clone(writer), None),
+            Transaction::new(Arc::clone(writer), Default::default()),
             &self.add,
             &self.remove,
         )?;
@@ -248,7 +248,7 @@ fn a_load_reports_what_it_has_added_in_the_end() {
     let writer = Arc::clone(store.writer().expect("open for writing"));
     let of_hook = Arc::clone(&writer);
     *writer.load_hook.lock() = Some(Arc::new(move |step| {
-        let transaction = Transaction::new(Arc::clone(&of_hook), None);
+        let transaction = Transaction::new(Arc::clone(&of_hook), Default::default());
         match step {
             LoadStep::Written => change_by(transaction, &quads([31, 32]), &quads([3])),
             LoadStep::AlmostDone => change_by(transaction, &quads([33]), &[]),
@@ -456,7 +456,7 @@ fn load_beside_a_move(step: LoadStep, moving: Move, fault: Option<u64>) -> (u64,
             20..21
         };
         for number in more.clone() {
-            let transaction = Transaction::new(Arc::clone(&of_hook), None);
+            let transaction = Transaction::new(Arc::clone(&of_hook), Default::default());
             change_by(transaction, &quads([number]), &[]).expect("memory");
             if number + 1 < more.end {
                 of_hook.flush().expect("memory");
@@ -514,7 +514,7 @@ fn a_load_that_is_not_committed_leaves_no_copy_in_the_log() {
                 return;
             }
             // The load adds the removed quads after all, so its copy grows.
-            let transaction = Transaction::new(Arc::clone(&of_hook), None);
+            let transaction = Transaction::new(Arc::clone(&of_hook), Default::default());
             change_by(transaction, &[], &quads([1])).expect("memory");
             let place = device_of_hook.operations() + offset;
             device_of_hook.set_plan(match takes_effect {

@@ -1,7 +1,8 @@
 //! Writing to a store: transactions, commits in groups, recovery.
 //!
-//! A [`Transaction`] collects changes over a private view. Committing appends them to the log, which makes them
-//! durable; then they are a run in memory that every new snapshot sees ([`commit`]). From memory they are written to
+//! A [`Transaction`] collects changes over a private view. Committing compares them with those of other transactions
+//! ([`conflicts`]), and what the transaction has read, if it is serializable ([`validation`]); it appends them to the log,
+//! which makes them durable; then they are a run in memory that every new snapshot sees ([`commit`]). From memory they are written to
 //! the device, and finally compacted into a new base ([`maintenance`]). When a store is opened, [`replay`] rebuilds
 //! the runs in memory from the log.
 
@@ -24,8 +25,11 @@ mod replaced_tests;
 mod replay;
 mod scrub;
 #[cfg(test)]
+mod serializable_tests;
+#[cfg(test)]
 mod tests;
 mod transaction;
+mod validation;
 #[cfg(test)]
 mod version_tests;
 
@@ -43,9 +47,10 @@ pub(crate) use maintenance::Maintainer;
 pub use options::{MaintenanceOptions, RUNS_MAX, WriteOptions};
 pub(crate) use replay::Replay;
 pub use scrub::Scrubbed;
-pub use transaction::{Allowance, Committed, Transaction};
+pub use transaction::{Committed, Transaction, TransactionOptions};
 
 use crate::StoreError;
+pub use crate::allowance::Allowance;
 use crate::compact::Extent;
 use crate::delta::{Delta, TermStore};
 use crate::locks::StoreLock;

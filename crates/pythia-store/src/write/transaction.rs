@@ -14,10 +14,13 @@ use super::Begun;
 use super::Writer;
 use super::commit::Proposal;
 use super::logged::{LOGGED_BYTES, LOGGED_QUAD_BYTES, Logged};
-use crate::StoreError;
+use super::validation::Validation;
+use crate::allowance::Allowance;
 use crate::delta::{Delta, Quad, Run, TermStore, TermView, is_merged};
-use crate::snapshot::Snapshot;
+use crate::pattern::{GraphFilter, Order, QuadPattern};
+use crate::snapshot::{Reads, Snapshot};
 use crate::version::Watched;
+use crate::{Isolation, StoreError};
 
 /// Bytes per change while it is made, in addition to the rows of runs: copies, lookups, sorting.
 const CHANGE_BYTES: usize = 256;
@@ -30,23 +33,12 @@ const COMMIT_BYTES: usize = 48;
 /// Bytes per new term during a commit: its private id and its shared id.
 const NUMBER_BYTES: usize = 16;
 
-/// A limit on a transaction's memory.
-pub trait Allowance: Send + Sync {
-    /// Sets the total reservation, more or less than before.
-    ///
-    /// # Errors
-    /// If the memory is not available, with the reason. The previous reservation stays.
-    fn set(&mut self, bytes: usize) -> Result<(), String>;
-
-    /// Returns how many more bytes are available now.
-    fn left(&self) -> usize;
-}
-
 /// A transaction. It sees the store as of its beginning, with its own changes; others see its changes all at once
 /// when it is committed. Dropping it discards its changes.
 ///
-/// Isolation is snapshot isolation: a commit fails with [`StoreError::Conflict`] if a commit after the transaction
-/// began has changed one of the same quads, so the first to commit wins.
+/// A commit fails with [`StoreError::Conflict`] if a commit after the transaction began has changed one of the same
+/// quads, so the first to commit wins. With [`Isolation::Serializable`] it also fails, with [`StoreError::Outdated`], if
+/// such a commit has changed what the transaction has read through its snapshots.
 pub struct Transaction {
     writer: Arc<Writer>,
     begun: Begun,
@@ -57,6 +49,18 @@ pub struct Transaction {
     made: Vec<Weak<Run>>,
     watched: Vec<Watched>,
     allowance: Option<Box<dyn Allowance>>,
+}
+
+/// Options of a transaction.
+#[derive(Default)]
+pub struct TransactionOptions {
+    /// How far it is protected from others.
+    pub isolation: Isolation,
+    /// Limit of the memory for changes.
+    pub changes: Option<Box<dyn Allowance>>,
+    /// Limit of the memory for what a serializable transaction has read, at most 8 MiB. If there is less, the reads are
+    /// recorded more coarsely, and conflicts become more likely.
+    pub reads: Option<Box<dyn Allowance>>,
 }
 
 /// The outcome of a commit.
@@ -71,13 +75,16 @@ pub struct Committed {
 }
 
 impl Transaction {
-    pub(crate) fn new(writer: Arc<Writer>, allowance: Option<Box<dyn Allowance>>) -> Self {
+    pub(crate) fn new(writer: Arc<Writer>, options: TransactionOptions) -> Self {
         let begun = writer.begin_reading();
         let delta = begun.delta();
         let terms = Arc::new(TermStore::new(delta.terms()[0].ends()));
-        let view = begun
+        let mut view = begun
             .snapshot
             .with_delta(delta.private(TermView::new(Arc::clone(&terms))));
+        if options.isolation == Isolation::Serializable {
+            view = view.recorded(Arc::new(Reads::new(options.reads)));
+        }
         Self {
             writer,
             begun,
@@ -85,13 +92,18 @@ impl Transaction {
             terms,
             made: Vec::new(),
             watched: Vec::new(),
-            allowance,
+            allowance: options.changes,
         }
     }
 
     /// Returns a snapshot of its view, its own changes included.
     pub fn snapshot(&self) -> Snapshot {
         self.view.clone()
+    }
+
+    /// Returns the approximate memory of what it has read, if it is serializable.
+    pub fn reads_bytes(&self) -> usize {
+        self.view.reads().map_or(0, Reads::memory_bytes)
     }
 
     /// Returns the approximate memory of its changes and new terms.
@@ -106,7 +118,7 @@ impl Transaction {
     /// # Errors
     /// [`StoreError::Allowance`] if new terms do not fit; they are not added.
     pub fn ids(&mut self, keys: &[TermKey<'_>]) -> Result<Vec<TermId>, StoreError> {
-        let found = self.view.resolve_keys(keys)?;
+        let found = self.view.resolve_unrecorded(keys)?;
         if found.iter().all(Option::is_some) {
             return Ok(found.into_iter().flatten().collect());
         }
@@ -155,6 +167,7 @@ impl Transaction {
         quads.sort_unstable();
         quads.dedup();
         let there = self.view.contains(&quads)?;
+        self.record_unchanged(&quads, &there, sign);
         let changed = quads
             .iter()
             .zip(there)
@@ -171,6 +184,25 @@ impl Transaction {
     /// Changes of nothing never conflict.
     pub fn watch(&mut self, graph: Option<GraphNameRef<'_>>) {
         self.watched.push(Watched::of(graph));
+    }
+
+    /// Records the quads that a change leaves as they were when the transaction began: their state was read. All others
+    /// are compared with those of other commits as changes.
+    fn record_unchanged(&self, quads: &[Quad], there: &[bool], sign: i32) {
+        if self.view.reads().is_none() {
+            return;
+        }
+        let is_own = |quad: &Quad| {
+            let mut runs = self.own_runs().iter();
+            runs.any(|run| !run.rows(Order::Spo).range(quad).is_empty())
+        };
+        for (quad, &there) in quads.iter().zip(there) {
+            let is_changed = there == (sign < 0);
+            // A change of one of its own changes undoes that.
+            if !is_changed || is_own(quad) {
+                self.view.depend_on(&exactly(quad));
+            }
+        }
     }
 
     fn delta(&self) -> &Arc<Delta> {
@@ -248,7 +280,8 @@ impl Transaction {
     /// Makes the changes durable and visible, all at once.
     ///
     /// # Errors
-    /// [`StoreError::Conflict`] if another commit came first: the transaction can be tried again.
+    /// [`StoreError::Conflict`] or [`StoreError::Outdated`] if another commit came first: the transaction can be tried
+    /// again.
     /// [`StoreError::Allowance`] if the commit's memory does not fit. Errors of the log: nothing is changed, unless
     /// the message says that the outcome is unknown.
     pub fn commit(self) -> Result<Committed, StoreError> {
@@ -278,7 +311,10 @@ impl Transaction {
         self.charge(terms + numbers + logged + copied)?;
         let terms = TermView::new(Arc::clone(&self.terms));
         let logged = Logged::new(&self.writer.log, &self.view, &run, &terms)?;
+        let reads = self.view.reads().and_then(Reads::take);
         self.writer.commit(Proposal {
+            reads: reads
+                .map(|reads| Validation::new(reads, &self.begun.snapshot, self.begun.position)),
             begin: self.begun.position,
             base: Arc::clone(self.begun.snapshot.base()),
             run,
@@ -316,5 +352,15 @@ impl Transaction {
 impl Drop for Begun {
     fn drop(&mut self) {
         self.writer.end_reading(self.position);
+    }
+}
+
+/// Returns the pattern that matches a single quad.
+fn exactly(&[subject, predicate, object, graph]: &Quad) -> QuadPattern {
+    QuadPattern {
+        subject: Some(TermId(subject)),
+        predicate: Some(TermId(predicate)),
+        object: Some(TermId(object)),
+        graph: GraphFilter::One(TermId(graph)),
     }
 }

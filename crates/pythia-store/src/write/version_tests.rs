@@ -256,7 +256,8 @@ fn a_load_is_checked_before_it_is_published() {
     let of_hook = Arc::clone(&writer);
     *writer.load_hook.lock() = Some(Arc::new(move |step| {
         if step == LoadStep::Written {
-            let transaction = super::Transaction::new(Arc::clone(&of_hook), None);
+            let transaction =
+                super::Transaction::new(Arc::clone(&of_hook), super::TransactionOptions::default());
             change_by(transaction, &quads(&[6]), &[]).expect("memory");
         }
     }));

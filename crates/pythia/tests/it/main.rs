@@ -21,6 +21,7 @@ mod outcome;
 mod paths;
 mod progress;
 mod property_paths;
+mod serializable;
 mod sparqltest;
 mod store;
 mod support;

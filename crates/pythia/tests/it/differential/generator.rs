@@ -59,7 +59,7 @@ impl Generator {
         self.random.random_range(0..100) < percent
     }
 
-    pub(super) fn below(&mut self, end: usize) -> usize {
+    pub(crate) fn below(&mut self, end: usize) -> usize {
         self.random.random_range(0..end)
     }
 

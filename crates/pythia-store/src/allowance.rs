@@ -1,0 +1,13 @@
+//! A limit on the memory of a transaction.
+
+/// A limit on a transaction's memory.
+pub trait Allowance: Send + Sync {
+    /// Sets the total reservation, more or less than before.
+    ///
+    /// # Errors
+    /// If the memory is not available, with the reason. The previous reservation stays.
+    fn set(&mut self, bytes: usize) -> Result<(), String>;
+
+    /// Returns how many more bytes are available now.
+    fn left(&self) -> usize;
+}
