@@ -57,7 +57,7 @@ pub use feed::{Feed, FeedError, write_patch};
 pub use moment::{format_time, parse_time};
 pub use optimize::{
     Added, Auxiliary, CachedAttribute, OptimizeOptions, compact, describe_auxiliary,
-    drop_auxiliary, optimize, predicate_named,
+    drop_auxiliary, optimize, predicate_named, upgrade,
 };
 pub use solution::{FromTerm, Solution, SolutionError, Solutions, solutions};
 pub use transaction::Transaction;

@@ -80,29 +80,58 @@ pub fn compact(
     options: OptimizeOptions,
     threads: usize,
 ) -> Result<Option<Compacted>, StoreError> {
-    let open = OpenOptions {
-        cache_bytes: options.cache_bytes,
-    };
     // Opening a store for writing for the first time changes its format, so check first.
-    if !is_written_to(path)? {
+    if manifest_of(path)?.is_none_or(|manifest| manifest.log.is_none()) {
         return Ok(None);
     }
-    let mut write = WriteOptions::default();
-    write.maintenance.in_background = false;
-    write.maintenance.compaction.memory_bytes = options.memory_bytes;
-    write.maintenance.compaction.threads = threads;
-    write.maintenance.compaction.tmp = path.to_owned();
-    let store = Store::open_for_writing(path, open, &write)?;
+    let write = write_options(path, options, threads);
+    let store = Store::open_for_writing(path, opening(options), &write)?;
     if ChangesReport::new(&store, &write.maintenance)?.is_compact() {
         return Ok(None);
     }
     store.compact().map(Some)
 }
 
-fn is_written_to(path: &Path) -> Result<bool, StoreError> {
+/// Brings the store in a folder to the newest format, which programs before refuse to open: writes the base again, as
+/// [`compact`] does. The store is the old one until the new base is complete; after a crash the next attempt continues
+/// with what is finished. Others may read the store meanwhile, but not write to it. Returns the format that it had, or
+/// `None` if it has the newest already.
+///
+/// # Errors
+/// [`StoreError::Writing`] if the store is open for writing.
+pub fn upgrade(
+    path: &Path,
+    options: OptimizeOptions,
+    threads: usize,
+) -> Result<Option<(u32, Compacted)>, StoreError> {
+    let before = manifest_of(path)?;
+    let Some(before) = before.filter(|manifest| manifest.dictionary.is_none()) else {
+        return Ok(None);
+    };
+    let write = write_options(path, options, threads);
+    let store = Store::open_for_writing(path, opening(options), &write)?;
+    Ok(Some((before.format, store.compact()?)))
+}
+
+fn opening(options: OptimizeOptions) -> OpenOptions {
+    OpenOptions {
+        cache_bytes: options.cache_bytes,
+    }
+}
+
+/// Returns the options of a command that compacts, and does nothing else.
+fn write_options(path: &Path, options: OptimizeOptions, threads: usize) -> WriteOptions {
+    let mut write = WriteOptions::default();
+    write.maintenance.in_background = false;
+    write.maintenance.compaction.memory_bytes = options.memory_bytes;
+    write.maintenance.compaction.threads = threads;
+    write.maintenance.compaction.tmp = path.to_owned();
+    write
+}
+
+fn manifest_of(path: &Path) -> Result<Option<Manifest>, StoreError> {
     check_folder(path)?;
-    let manifest = Manifest::read(&DirectStorage::open(path, false)?)?;
-    Ok(manifest.is_some_and(|manifest| manifest.log.is_some()))
+    Manifest::read(&DirectStorage::open(path, false)?)
 }
 
 /// Builds auxiliary files for the store in a folder, which nobody else may have open, in one step: after an

@@ -18,4 +18,5 @@ pub(crate) mod serve;
 pub(crate) mod stats;
 pub(crate) mod token;
 pub(crate) mod update;
+pub(crate) mod upgrade;
 pub(crate) mod verify;

@@ -97,7 +97,7 @@ impl Update {
         )?;
         if let Some(before) = database.store().upgraded_from() {
             let now = database.store().manifest().format;
-            eprintln!("upgraded the store from format {before} to format {now}, for its log");
+            eprintln!("upgraded the store from format {before} to format {now}");
         }
         let started = Instant::now();
         let report = database.update_parsed(&update, &options, self.key.as_deref())?;

@@ -5,10 +5,15 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::Arc;
 
-use pythia::{Database, FolderChanges, STORE_FORMATS, VerifyOptions, change_log_folders};
-use pythia_io::DirectStorage;
+use pythia::{
+    Database, FolderChanges, OptimizeOptions, STORE_FORMATS, VerifyOptions, change_log_folders,
+};
+use pythia_io::{DirectStorage, FaultPlan, FaultyStorage, MemoryStorage, Storage};
 use pythia_store::manifest::Manifest;
+use pythia_store::write::WriteOptions;
+use pythia_store::{OpenOptions, Store, StoreError};
 use tempfile::TempDir;
 
 use crate::support::{Peer, contents, dataset, ours};
@@ -116,12 +121,7 @@ fn every_earlier_format_has_a_store() {
 fn stores_of_earlier_formats_are_read_and_stay_as_they_are() {
     for format in FORMATS {
         let fixture = Fixture::new(format);
-        // The archive of format 5 is at another path than the store knows; changing that writes the newest format.
-        let expected = match format {
-            5 => *STORE_FORMATS.end(),
-            format => format,
-        };
-        assert_eq!(format_of(&fixture.store()), expected);
+        assert_eq!(format_of(&fixture.store()), format_of_archive(format));
         let before = files(&fixture.store());
         fixture.check(
             &Database::open(fixture.store()).unwrap(),
@@ -162,6 +162,91 @@ fn stores_of_earlier_formats_are_changed_and_compacted() {
         drop(database);
         fixture.verify();
         fixture.check(&Database::open(fixture.store()).unwrap(), &expected);
+    }
+}
+
+#[test]
+fn stores_of_earlier_formats_are_upgraded() {
+    for format in FORMATS {
+        let fixture = Fixture::new(format);
+        let upgraded = pythia::upgrade(&fixture.store(), OptimizeOptions::default(), 1).unwrap();
+        let (before, compacted) = upgraded.expect("it was not the newest");
+        assert!(before == format_of_archive(format), "{before}");
+        assert_eq!(format_of(&fixture.store()), *STORE_FORMATS.end());
+        let expected = fixture.contents();
+        assert_eq!(compacted.quads, dataset(&expected).len() as u64);
+        fixture.check(&Database::open(fixture.store()).unwrap(), &expected);
+        fixture.verify();
+        let again = pythia::upgrade(&fixture.store(), OptimizeOptions::default(), 1);
+        assert!(again.unwrap().is_none(), "it has the newest format now");
+    }
+}
+
+/// The archive of format 5 is at another path than the store knows; changing that writes the newest format.
+fn format_of_archive(format: u32) -> u32 {
+    match format {
+        5 => *STORE_FORMATS.end(),
+        format => format,
+    }
+}
+
+/// Returns the files of a store, in memory.
+fn in_memory(store: &Path) -> Arc<MemoryStorage> {
+    let storage = MemoryStorage::new();
+    for (path, bytes) in files(store) {
+        let name = path
+            .strip_prefix(store)
+            .unwrap()
+            .to_str()
+            .unwrap()
+            .to_owned();
+        let mut file = storage.create(&name).unwrap();
+        file.append(&bytes).unwrap();
+        file.sync().unwrap();
+    }
+    Arc::new(storage)
+}
+
+fn quads_in(storage: Arc<dyn Storage>) -> u64 {
+    let store = Store::open_storage(storage, OpenOptions::default()).unwrap();
+    let snapshot = store.snapshot();
+    let mut scan = snapshot.quads().unwrap();
+    let mut quads = 0;
+    while let Some(batch) = scan.next().unwrap() {
+        quads += batch.rows as u64;
+    }
+    quads
+}
+
+/// An upgrade that ends at any operation leaves the old store or the new one, and the next one completes it.
+#[test]
+fn an_upgrade_that_is_killed_leaves_the_old_store_or_the_new_one() {
+    for format in [1, 2, 4] {
+        let fixture = Fixture::new(format);
+        let expected = dataset(&fixture.contents()).len() as u64;
+        let upgrade = |storage: &FaultyStorage| -> Result<(), StoreError> {
+            let mut write = WriteOptions::default();
+            write.maintenance.in_background = false;
+            let open = OpenOptions::default();
+            let storage = Arc::new(storage.clone());
+            let store = Store::open_storage_for_writing(storage, open, &write)?;
+            store.compact().map(drop)
+        };
+        let calm = FaultyStorage::new(in_memory(&fixture.store()), FaultPlan::none());
+        upgrade(&calm).unwrap();
+        for operation in (1..calm.operations()).step_by(7) {
+            let plan = FaultPlan::crash_at(operation, operation);
+            let device = FaultyStorage::new(in_memory(&fixture.store()), plan);
+            let _ = upgrade(&device);
+            device.restart(FaultPlan::none()).unwrap();
+            let found = quads_in(Arc::new(device.clone()));
+            assert_eq!(found, expected, "format {format}, operation {operation}");
+            upgrade(&device).unwrap();
+            let storage: Arc<dyn Storage> = Arc::new(device);
+            let manifest = Manifest::read(&*storage).unwrap().expect("a store");
+            assert_eq!(manifest.format, *STORE_FORMATS.end());
+            assert_eq!(quads_in(storage), expected);
+        }
     }
 }
 
