@@ -198,7 +198,7 @@ impl SnapshotVersion {
     }
 }
 
-/// What a transaction has read and must find unchanged when it is committed.
+/// A part of the store that a transaction must find unchanged when it is committed.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Watched {
     Graph(Slot),

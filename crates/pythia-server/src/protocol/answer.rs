@@ -47,7 +47,7 @@ pub(crate) struct Output {
     runtime: Handle,
 }
 
-/// What an answer has besides its body.
+/// The parts of an answer besides its body.
 #[derive(Clone)]
 struct Head {
     media_type: &'static str,

@@ -1,4 +1,4 @@
-//! What caches may do with answers: tags of graphs and queries, and the headers that go with them.
+//! Tags of graphs and queries, and the other headers of answers for caches.
 //!
 //! A tag is a hash of the version of what was read ([`pythia::Version`]) and of everything else that decides about
 //! the answer: the program, the store, the graphs that the user may read, and the request. So no tag outlives a

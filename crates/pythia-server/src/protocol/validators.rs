@@ -86,7 +86,7 @@ pub(crate) struct Conditions {
     codings: Vec<String>,
 }
 
-/// What a read is answered with.
+/// The answer to a read under conditions.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Reading {
     /// The body.

@@ -33,7 +33,7 @@ pub(super) struct Proposal {
     pub(super) changes: Arc<LoggedChanges>,
     /// Their graphs.
     pub(super) changed: ChangedGraphs,
-    /// What it must find as it was when it began.
+    /// Parts of the store that it must find as they were when it began.
     pub(super) watched: Vec<Watched>,
     pub(super) key: Option<String>,
     /// What it has read, if it is serializable.

