@@ -6,7 +6,7 @@ use anyhow::{Context, Result};
 use clap::{Args, ValueEnum};
 use pythia_bench::updates::amplification;
 
-use super::show;
+use super::shared::show;
 use crate::arguments::bytes;
 
 /// Change a share of a store, and count the bytes written and the space taken

@@ -6,7 +6,7 @@ use anyhow::{Context, Result};
 use clap::{Args, ValueEnum};
 use pythia_bench::updates::compact;
 
-use super::show;
+use super::shared::show;
 use crate::arguments::bytes;
 
 /// Compact a store with new quads, by the position of their new terms

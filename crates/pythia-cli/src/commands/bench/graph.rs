@@ -6,7 +6,7 @@ use anyhow::Result;
 use clap::Args;
 use pythia_bench::graph;
 
-use super::{seconds, show, write};
+use super::shared::{seconds, show, write};
 use crate::arguments::{ReportArguments, bytes};
 use crate::exit::UsageError;
 

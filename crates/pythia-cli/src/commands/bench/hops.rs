@@ -6,7 +6,7 @@ use anyhow::Result;
 use clap::Args;
 use pythia_bench::hops;
 
-use super::{seconds, show};
+use super::shared::{seconds, show};
 use crate::arguments::StoreArguments;
 
 /// Measure a store's cold hops and frontiers, and compare them with the device's reads

@@ -8,7 +8,7 @@ use anyhow::{Context, Result};
 use clap::Args;
 use pythia_bench::http;
 
-use super::{seconds, show};
+use super::shared::{seconds, show};
 use crate::exit::UsageError;
 
 /// Send queries and updates of a file to a running server over HTTP

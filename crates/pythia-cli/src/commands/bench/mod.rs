@@ -9,18 +9,13 @@ mod http;
 mod queries;
 mod reachability;
 mod search;
+mod shared;
 mod spill;
 mod updates;
 mod yago;
 
-use std::fs;
-use std::io::{Write, stdout};
-use std::path::Path;
-use std::time::Duration;
-
-use anyhow::{Context, Result};
+use anyhow::Result;
 use clap::{Args, Subcommand};
-use serde_json::Value;
 
 use self::amplification::Amplification;
 use self::compact::Compact;
@@ -34,7 +29,6 @@ use self::search::Search;
 use self::spill::Spill;
 use self::updates::Updates;
 use self::yago::Yago;
-use crate::exit::UsageError;
 
 /// Run benchmarks of this database on this machine
 #[derive(Args)]
@@ -82,30 +76,4 @@ impl Bench {
             Workload::Http(command) => command.run(),
         }
     }
-}
-
-/// The cache of a store with a single triple.
-const SMALL_CACHE: usize = 4 << 20;
-
-pub(super) fn seconds(option: &str, value: f64) -> Result<Duration> {
-    Ok(Duration::try_from_secs_f64(value)
-        .map_err(|_| UsageError(format!("{option} is not a valid time")))?)
-}
-
-/// Prints the text, or the JSON if its file is standard output; writes the JSON to any other file.
-pub(super) fn show(json: Option<&Path>, text: &str, value: Value) -> Result<()> {
-    let json_text = || format!("{value:#}\n");
-    match json {
-        Some(path) if path.as_os_str() == "-" => write!(stdout(), "{}", json_text())?,
-        Some(path) => {
-            write(path, &json_text())?;
-            writeln!(stdout(), "{text}")?;
-        }
-        None => writeln!(stdout(), "{text}")?,
-    }
-    Ok(())
-}
-
-pub(super) fn write(path: &Path, text: &str) -> Result<()> {
-    fs::write(path, text).with_context(|| format!("write {}", path.display()))
 }

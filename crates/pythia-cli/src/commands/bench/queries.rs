@@ -8,7 +8,7 @@ use clap::Args;
 use pythia_bench::queries;
 use pythia_bench::timed::Output;
 
-use super::{seconds, show};
+use super::shared::{seconds, show};
 use crate::arguments::{LimitArguments, StoreArguments};
 
 /// Time each query of a file: one JSON object per line, with "id", "template" and "query"

@@ -6,7 +6,7 @@ use anyhow::Result;
 use clap::Args;
 use pythia_bench::reachability;
 
-use super::show;
+use super::shared::show;
 use crate::arguments::{StoreArguments, bytes};
 
 /// Compare searches with reachability labels for paths of one predicate between two known ends

@@ -6,7 +6,7 @@ use anyhow::{Context, Result};
 use clap::Args;
 use pythia_bench::search;
 
-use super::{SMALL_CACHE, show};
+use super::shared::{SMALL_CACHE, show};
 use crate::arguments::LimitArguments;
 use crate::exit::UsageError;
 

@@ -6,7 +6,7 @@ use anyhow::{Context, Result};
 use clap::Args;
 use pythia_bench::spill;
 
-use super::{SMALL_CACHE, seconds, show};
+use super::shared::{SMALL_CACHE, seconds, show};
 use crate::arguments::{LimitArguments, human_count};
 
 /// Sort, group, deduplicate and join more rows than fit into memory

@@ -7,7 +7,7 @@ use clap::Args;
 use pythia_bench::queries;
 use pythia_bench::updates::{load, log, store};
 
-use super::{seconds, show};
+use super::shared::{seconds, show};
 use crate::arguments::bytes;
 
 /// Measure commits by many clients, and queries on a store that changes

@@ -7,7 +7,7 @@ use anyhow::{Context, Result};
 use clap::{Args, ValueEnum};
 use pythia_bench::yago;
 
-use super::{seconds, show, write};
+use super::shared::{seconds, show, write};
 use crate::arguments::{LimitArguments, ReportArguments, StoreArguments};
 use crate::exit::UsageError;
 
