@@ -1,10 +1,14 @@
 //! Arguments shared by several commands.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
+use anyhow::Result;
 use clap::Args;
 use indicatif::{HumanBytes, HumanCount};
 use pythia::{Database, Options};
+
+use crate::exit::UsageError;
 pub(crate) use pythia_server::config::parse_bytes as bytes;
 
 /// The store's location, and its cache.
@@ -88,4 +92,13 @@ pub(crate) struct ReportArguments {
     /// Write a page with plots and tables
     #[arg(long, value_name = "FILE.html")]
     pub(crate) report: Option<PathBuf>,
+}
+
+/// The cache of a store with a single triple.
+pub(crate) const SMALL_CACHE: usize = 4 << 20;
+
+/// Returns the duration given as an option.
+pub(crate) fn seconds(option: &str, value: f64) -> Result<Duration> {
+    Ok(Duration::try_from_secs_f64(value)
+        .map_err(|_| UsageError(format!("{option} is not a valid time")))?)
 }

@@ -4,6 +4,7 @@ mod allocator;
 mod arguments;
 mod commands;
 mod exit;
+mod output;
 mod table;
 
 use std::io::{self, Write};

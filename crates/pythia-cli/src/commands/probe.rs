@@ -11,9 +11,10 @@ use pythia_bench::probe::{self, Options};
 use pythia_io::DirectStorage;
 use serde_json::json;
 
-use super::bench::{seconds, show, write};
+use crate::arguments::seconds;
 use crate::arguments::{ReportArguments, bytes};
 use crate::exit::{DataError, UsageError};
+use crate::output::{show, write};
 
 /// Measure the device of a folder
 ///

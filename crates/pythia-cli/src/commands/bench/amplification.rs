@@ -6,8 +6,8 @@ use anyhow::{Context, Result};
 use clap::{Args, ValueEnum};
 use pythia_bench::updates::amplification;
 
-use super::shared::show;
 use crate::arguments::bytes;
+use crate::output::show;
 
 /// Change a share of a store, and count the bytes written and the space taken
 ///

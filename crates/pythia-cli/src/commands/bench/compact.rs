@@ -6,8 +6,8 @@ use anyhow::{Context, Result};
 use clap::{Args, ValueEnum};
 use pythia_bench::updates::compact;
 
-use super::shared::show;
 use crate::arguments::bytes;
+use crate::output::show;
 
 /// Compact a store with new quads, by the position of their new terms
 ///

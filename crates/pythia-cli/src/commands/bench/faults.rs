@@ -6,7 +6,7 @@ use anyhow::{Context, Result};
 use clap::Args;
 use pythia_bench::faults::{self, Campaign, FailedRound, Rounds};
 
-use super::shared::seconds;
+use crate::arguments::seconds;
 use crate::exit::UsageError;
 
 /// The rounds of a campaign to run, and their folder.

@@ -6,9 +6,9 @@ use anyhow::Result;
 use clap::Args;
 use pythia_bench::graph;
 
-use super::shared::{seconds, show, write};
-use crate::arguments::{ReportArguments, bytes};
+use crate::arguments::{ReportArguments, bytes, seconds};
 use crate::exit::UsageError;
+use crate::output::{show, write};
 
 /// The Pythia paper's custom graph benchmark: chains of dependent reads, on this device and on
 /// models of the paper's flash and PCM

@@ -6,8 +6,8 @@ use anyhow::Result;
 use clap::Args;
 use pythia_bench::hops;
 
-use super::shared::{seconds, show};
-use crate::arguments::StoreArguments;
+use crate::arguments::{StoreArguments, seconds};
+use crate::output::show;
 
 /// Measure a store's cold hops and frontiers, and compare them with the device's reads
 ///

@@ -8,8 +8,9 @@ use anyhow::{Context, Result};
 use clap::Args;
 use pythia_bench::http;
 
-use super::shared::{seconds, show};
+use crate::arguments::seconds;
 use crate::exit::UsageError;
+use crate::output::show;
 
 /// Send queries and updates of a file to a running server over HTTP
 ///

@@ -9,7 +9,6 @@ mod http;
 mod queries;
 mod reachability;
 mod search;
-mod shared;
 mod spill;
 mod updates;
 mod yago;

@@ -8,8 +8,8 @@ use clap::Args;
 use pythia_bench::queries;
 use pythia_bench::timed::Output;
 
-use super::shared::{seconds, show};
-use crate::arguments::{LimitArguments, StoreArguments};
+use crate::arguments::{LimitArguments, StoreArguments, seconds};
+use crate::output::show;
 
 /// Time each query of a file: one JSON object per line, with "id", "template" and "query"
 ///

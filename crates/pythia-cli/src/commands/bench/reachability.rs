@@ -6,8 +6,8 @@ use anyhow::Result;
 use clap::Args;
 use pythia_bench::reachability;
 
-use super::shared::show;
 use crate::arguments::{StoreArguments, bytes};
+use crate::output::show;
 
 /// Compare searches with reachability labels for paths of one predicate between two known ends
 ///

@@ -6,9 +6,9 @@ use anyhow::{Context, Result};
 use clap::Args;
 use pythia_bench::search;
 
-use super::shared::{SMALL_CACHE, show};
-use crate::arguments::LimitArguments;
+use crate::arguments::{LimitArguments, SMALL_CACHE};
 use crate::exit::UsageError;
+use crate::output::show;
 
 /// Search a grid best first, reading the top n nodes of the queue as one batch, cold
 ///

@@ -6,8 +6,8 @@ use anyhow::{Context, Result};
 use clap::Args;
 use pythia_bench::spill;
 
-use super::shared::{SMALL_CACHE, seconds, show};
-use crate::arguments::{LimitArguments, human_count};
+use crate::arguments::{LimitArguments, SMALL_CACHE, human_count, seconds};
+use crate::output::show;
 
 /// Sort, group, deduplicate and join more rows than fit into memory
 ///

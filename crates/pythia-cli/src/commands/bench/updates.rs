@@ -7,8 +7,8 @@ use clap::Args;
 use pythia_bench::queries;
 use pythia_bench::updates::{load, log, store};
 
-use super::shared::{seconds, show};
-use crate::arguments::bytes;
+use crate::arguments::{bytes, seconds};
+use crate::output::show;
 
 /// Measure commits by many clients, and queries on a store that changes
 ///

@@ -7,9 +7,9 @@ use anyhow::{Context, Result};
 use clap::{Args, ValueEnum};
 use pythia_bench::yago;
 
-use super::shared::{seconds, show, write};
-use crate::arguments::{LimitArguments, ReportArguments, StoreArguments};
+use crate::arguments::{LimitArguments, ReportArguments, StoreArguments, seconds};
 use crate::exit::UsageError;
+use crate::output::{show, write};
 
 /// The Pythia paper's experiment: six queries on YAGO by 1 to 32 clients, and its Q1, Q2, Q3
 ///

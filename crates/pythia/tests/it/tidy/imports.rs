@@ -348,6 +348,10 @@ impl Visit<'_> for Used {
         }
     }
 
+    fn visit_visibility(&mut self, _: &Visibility) {
+        // `pub(super)` says who may use an item, and uses nothing.
+    }
+
     fn visit_path(&mut self, path: &Path) {
         let parts: Vec<String> = path
             .segments
