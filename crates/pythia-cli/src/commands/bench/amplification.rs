@@ -42,6 +42,10 @@ pub(super) struct Amplification {
     #[arg(long, value_parser = bytes, default_value = "64M")]
     cache: usize,
 
+    /// Memory for changes, beyond which they are written as runs
+    #[arg(long, value_parser = bytes, default_value = "64M")]
+    memory: usize,
+
     /// Write all figures as JSON; - is standard output, instead of the table
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
@@ -91,6 +95,7 @@ impl Amplification {
             places: self.places.into_iter().map(Into::into).collect(),
             policies: self.policies.into_iter().map(Into::into).collect(),
             cache_bytes: self.cache,
+            memory_bytes: self.memory,
             compaction_quads_min: 1,
         };
         let report = amplification::run(folder.path(), &options, |line| eprintln!("{line}"))?;
