@@ -22,6 +22,7 @@ mod error;
 mod faulty;
 mod memory;
 mod model;
+mod observed;
 mod page;
 mod pool;
 pub mod probe;
@@ -38,6 +39,7 @@ pub use error::IoError;
 pub use faulty::{FaultPlan, FaultyStorage, FlippedBit};
 pub use memory::MemoryStorage;
 pub use model::{DeviceModel, LogModel, ModelClock, ModelStatistics, ModelledStorage};
+pub use observed::{ObservedStorage, Observer};
 pub use page::{PageMismatch, SEAL_BYTES, seal_page, verify_page};
 pub use pool::{
     BUDGET_BYTES_MIN, BufferPool, Counters, GroupCounters, PAGE_BYTES_MAX, Page, PageCounts,

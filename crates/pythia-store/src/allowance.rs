@@ -5,7 +5,7 @@ pub trait Allowance: Send + Sync {
     /// Sets the total reservation, more or less than before.
     ///
     /// # Errors
-    /// If the memory is not available, with the reason. The previous reservation stays.
+    /// The reason why the memory is not available. The previous reservation stays.
     fn set(&mut self, bytes: usize) -> Result<(), String>;
 
     /// Returns how many more bytes are available now.

@@ -76,7 +76,7 @@ impl Default for CompactionOptions {
     }
 }
 
-/// What a compaction rewrites.
+/// The part of a base that a compaction rewrites.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Extent {
     /// The orders: ids stay the same, and the terms of runs stay where they are.
@@ -143,7 +143,7 @@ pub fn compact(
 /// A compaction in progress.
 struct Compaction<'r> {
     base: &'r Arc<Segment>,
-    /// Whether the base's quads use exactly the terms of its dictionary.
+    /// True if the base's quads use exactly the terms of its dictionary.
     uses_all_terms: bool,
     runs: &'r [Arc<DeviceRun>],
     writer: SegmentWriter,

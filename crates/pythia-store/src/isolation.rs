@@ -3,7 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-/// How far a transaction is protected from others that run beside it.
+/// Protection of a transaction from others that run beside it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Isolation {
     /// Snapshot isolation: of two transactions that change the same quad, the second to commit fails. What a

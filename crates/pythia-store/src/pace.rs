@@ -1,11 +1,10 @@
 //! The pace of background work: its write rate and its cancellation.
 
-use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use pythia_io::{DeviceProfile, IoError, LogFile, ReadFile, ReadRequest, Storage, WriteFile};
+use pythia_io::{ObservedStorage, Storage};
 
 use crate::StoreError;
 
@@ -47,10 +46,11 @@ impl Pace {
     pub(crate) fn limit(&self, storage: Arc<dyn Storage>) -> Arc<dyn Storage> {
         match self.bytes_per_second {
             None => storage,
-            Some(_) => Arc::new(PacedStorage {
-                inner: storage,
-                pace: self.clone(),
-            }),
+            Some(_) => {
+                let pace = self.clone();
+                let delay = move |_: &str, bytes| pace.passed(bytes);
+                Arc::new(ObservedStorage::new(storage, Arc::new(delay)))
+            }
         }
     }
 
@@ -74,93 +74,6 @@ impl Pace {
             std::thread::sleep(step);
             left -= step;
         }
-    }
-}
-
-/// A storage whose writes are limited to a pace.
-#[derive(Debug)]
-struct PacedStorage {
-    inner: Arc<dyn Storage>,
-    pace: Pace,
-}
-
-impl Storage for PacedStorage {
-    fn open(&self, name: &str) -> Result<Arc<dyn ReadFile>, IoError> {
-        self.inner.open(name)
-    }
-
-    fn create(&self, name: &str) -> Result<Box<dyn WriteFile>, IoError> {
-        Ok(Box::new(PacedFile {
-            inner: self.inner.create(name)?,
-            pace: self.pace.clone(),
-        }))
-    }
-
-    fn read_batch(&self, reads: &mut [ReadRequest<'_>]) -> Result<(), IoError> {
-        self.inner.read_batch(reads)
-    }
-
-    fn create_log(&self, name: &str, bytes: u64) -> Result<Box<dyn LogFile>, IoError> {
-        self.inner.create_log(name, bytes)
-    }
-
-    fn open_log(&self, name: &str) -> Result<Box<dyn LogFile>, IoError> {
-        self.inner.open_log(name)
-    }
-
-    fn rename(&self, from: &str, to: &str) -> Result<(), IoError> {
-        self.inner.rename(from, to)
-    }
-
-    fn sync_names(&self) -> Result<(), IoError> {
-        self.inner.sync_names()
-    }
-
-    fn remove(&self, name: &str) -> Result<(), IoError> {
-        self.inner.remove(name)
-    }
-
-    fn list(&self, folder: &str) -> Result<Vec<String>, IoError> {
-        self.inner.list(folder)
-    }
-
-    fn device(&self) -> DeviceProfile {
-        self.inner.device()
-    }
-
-    fn read_all(&self, name: &str) -> Result<Vec<u8>, IoError> {
-        self.inner.read_all(name)
-    }
-}
-
-struct PacedFile {
-    inner: Box<dyn WriteFile>,
-    pace: Pace,
-}
-
-impl fmt::Debug for PacedFile {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.inner.fmt(f)
-    }
-}
-
-impl WriteFile for PacedFile {
-    fn append(&mut self, bytes: &[u8]) -> Result<(), IoError> {
-        self.inner.append(bytes)?;
-        self.pace.passed(bytes.len());
-        Ok(())
-    }
-
-    fn len(&self) -> u64 {
-        self.inner.len()
-    }
-
-    fn sync(self: Box<Self>) -> Result<(), IoError> {
-        self.inner.sync()
-    }
-
-    fn close(self: Box<Self>) -> Result<(), IoError> {
-        self.inner.close()
     }
 }
 

@@ -10,6 +10,7 @@ use std::time::Instant;
 
 use anyhow::{Context, Result};
 use pythia::DirectStorage;
+use pythia_io::Storage;
 use pythia_rdf::{OwnedKey, TermId, TermKey, TermKind};
 use pythia_store::write::{MaintenanceOptions, WriteOptions};
 use pythia_store::{End, Expansion, GraphFilter, OpenOptions, Store};
@@ -18,7 +19,7 @@ use rand::{Rng, SeedableRng};
 use serde::Serialize;
 
 use super::store::copy_store;
-use super::written::{CountingStorage, WrittenBytes};
+use super::written::{Counters, WrittenBytes};
 use crate::machine::Machine;
 use crate::table::{Table, count, plain_text};
 
@@ -82,9 +83,9 @@ impl Places {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Policy {
-    /// What is due.
+    /// Write what is due.
     Due,
-    /// The whole base, each time.
+    /// Write the whole base, each time.
     Whole,
 }
 
@@ -139,7 +140,6 @@ pub fn run(folder: &Path, options: &Options, mut progress: impl FnMut(&str)) -> 
             let copy = folder.join("changed");
             copy_store(&options.store, &copy)?;
             let storage = Arc::new(DirectStorage::open(&copy, false)?);
-            let storage = Arc::new(CountingStorage::new(storage));
             let mut changing = Changing::open(storage, options, policy)?;
             report.quads = changing.store.manifest().quads;
             report.base_bytes = changing.store.manifest().base_bytes();
@@ -155,7 +155,8 @@ pub fn run(folder: &Path, options: &Options, mut progress: impl FnMut(&str)) -> 
 
 /// A store that changes.
 struct Changing<'o> {
-    storage: Arc<CountingStorage>,
+    storage: Arc<dyn Storage>,
+    counters: Arc<Counters>,
     store: Store,
     options: &'o Options,
     policy: Policy,
@@ -166,7 +167,8 @@ struct Changing<'o> {
 }
 
 impl<'o> Changing<'o> {
-    fn open(storage: Arc<CountingStorage>, options: &'o Options, policy: Policy) -> Result<Self> {
+    fn open(storage: Arc<dyn Storage>, options: &'o Options, policy: Policy) -> Result<Self> {
+        let (storage, counters) = Counters::of(storage);
         let opening = OpenOptions {
             cache_bytes: options.cache_bytes,
         };
@@ -185,10 +187,11 @@ impl<'o> Changing<'o> {
             maintenance,
             ..WriteOptions::default()
         };
-        let store = Store::open_storage_for_writing(Arc::clone(&storage) as _, opening, &write)?;
+        let store = Store::open_storage_for_writing(Arc::clone(&storage), opening, &write)?;
         let nodes = subjects(&store)?;
         Ok(Self {
             storage,
+            counters,
             store,
             options,
             policy,
@@ -200,7 +203,7 @@ impl<'o> Changing<'o> {
 
     fn run(&mut self, places: Places) -> Result<Amplification> {
         let started = Instant::now();
-        let before = self.storage.written();
+        let before = self.counters.written();
         let mut result = Amplification {
             places,
             policy: self.policy,
@@ -228,7 +231,7 @@ impl<'o> Changing<'o> {
             result.compactions += usize::from(self.store.manifest().segment != base);
             result.bytes_max = result.bytes_max.max(self.bytes());
         }
-        result.written = self.storage.written().since(&before);
+        result.written = self.counters.written().since(&before);
         result.seconds = started.elapsed().as_secs_f64();
         Ok(result)
     }
@@ -325,7 +328,7 @@ impl<'o> Changing<'o> {
         let opening = OpenOptions {
             cache_bytes: self.options.cache_bytes,
         };
-        let reader = Store::open_storage(Arc::clone(&self.storage) as _, opening)?;
+        let reader = Store::open_storage(Arc::clone(&self.storage), opening)?;
         let snapshot = reader.snapshot();
         let before = snapshot.counters();
         let mut edges = Expansion::new(true, false);

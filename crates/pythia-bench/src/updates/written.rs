@@ -1,11 +1,9 @@
-//! A storage that counts the bytes written through it, by the kind of file.
+//! Counts of the bytes written to a storage, by the kind of file.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use pythia_io::{
-    DeviceProfile, FileVersion, IoError, LogFile, ReadFile, ReadRequest, Storage, WriteFile,
-};
+use pythia_io::{ObservedStorage, Storage};
 use serde::Serialize;
 
 /// Bytes written, by the kind of file.
@@ -41,8 +39,9 @@ impl WrittenBytes {
     }
 }
 
+/// Counters of the bytes written so far.
 #[derive(Debug, Default)]
-struct Counters {
+pub struct Counters {
     log: AtomicU64,
     runs: AtomicU64,
     orders: AtomicU64,
@@ -51,6 +50,27 @@ struct Counters {
 }
 
 impl Counters {
+    /// Returns a storage that counts what is written through it to another one, and its counters.
+    pub fn of(storage: Arc<dyn Storage>) -> (Arc<dyn Storage>, Arc<Self>) {
+        let counters = Arc::new(Self::default());
+        let counted = Arc::clone(&counters);
+        let count = move |name: &str, bytes| counted.add(name, bytes);
+        let storage = ObservedStorage::new(storage, Arc::new(count));
+        (Arc::new(storage), counters)
+    }
+
+    /// Returns the bytes written so far.
+    pub fn written(&self) -> WrittenBytes {
+        let get = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        WrittenBytes {
+            log: get(&self.log),
+            runs: get(&self.runs),
+            orders: get(&self.orders),
+            dictionary: get(&self.dictionary),
+            others: get(&self.others),
+        }
+    }
+
     fn add(&self, name: &str, bytes: usize) {
         let counter = match name {
             name if name.starts_with("run-") => &self.runs,
@@ -60,154 +80,5 @@ impl Counters {
             _ => &self.others,
         };
         counter.fetch_add(bytes as u64, Ordering::Relaxed);
-    }
-}
-
-/// The storage.
-#[derive(Debug)]
-pub struct CountingStorage {
-    inner: Arc<dyn Storage>,
-    counters: Arc<Counters>,
-}
-
-impl CountingStorage {
-    /// Returns a storage that writes to another one.
-    pub fn new(inner: Arc<dyn Storage>) -> Self {
-        Self {
-            inner,
-            counters: Arc::default(),
-        }
-    }
-
-    /// Returns the bytes written so far.
-    pub fn written(&self) -> WrittenBytes {
-        let get = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
-        let counters = &self.counters;
-        WrittenBytes {
-            log: get(&counters.log),
-            runs: get(&counters.runs),
-            orders: get(&counters.orders),
-            dictionary: get(&counters.dictionary),
-            others: get(&counters.others),
-        }
-    }
-}
-
-impl Storage for CountingStorage {
-    fn open(&self, name: &str) -> Result<Arc<dyn ReadFile>, IoError> {
-        self.inner.open(name)
-    }
-
-    fn create(&self, name: &str) -> Result<Box<dyn WriteFile>, IoError> {
-        Ok(Box::new(CountedFile {
-            inner: self.inner.create(name)?,
-            name: name.to_owned(),
-            counters: Arc::clone(&self.counters),
-        }))
-    }
-
-    fn create_log(&self, name: &str, bytes: u64) -> Result<Box<dyn LogFile>, IoError> {
-        let inner = self.inner.create_log(name, bytes)?;
-        let counters = Arc::clone(&self.counters);
-        Ok(Box::new(CountedLog { inner, counters }))
-    }
-
-    fn open_log(&self, name: &str) -> Result<Box<dyn LogFile>, IoError> {
-        let inner = self.inner.open_log(name)?;
-        let counters = Arc::clone(&self.counters);
-        Ok(Box::new(CountedLog { inner, counters }))
-    }
-
-    fn read_batch(&self, reads: &mut [ReadRequest<'_>]) -> Result<(), IoError> {
-        self.inner.read_batch(reads)
-    }
-
-    fn rename(&self, from: &str, to: &str) -> Result<(), IoError> {
-        self.inner.rename(from, to)
-    }
-
-    fn sync_names(&self) -> Result<(), IoError> {
-        self.inner.sync_names()
-    }
-
-    fn remove(&self, name: &str) -> Result<(), IoError> {
-        self.inner.remove(name)
-    }
-
-    fn list(&self, folder: &str) -> Result<Vec<String>, IoError> {
-        self.inner.list(folder)
-    }
-
-    fn place(&self) -> Option<String> {
-        self.inner.place()
-    }
-
-    fn device(&self) -> DeviceProfile {
-        self.inner.device()
-    }
-
-    fn read_all(&self, name: &str) -> Result<Vec<u8>, IoError> {
-        self.inner.read_all(name)
-    }
-
-    fn version(&self, name: &str) -> Result<Option<FileVersion>, IoError> {
-        self.inner.version(name)
-    }
-}
-
-#[derive(Debug)]
-struct CountedFile {
-    inner: Box<dyn WriteFile>,
-    name: String,
-    counters: Arc<Counters>,
-}
-
-impl WriteFile for CountedFile {
-    fn append(&mut self, bytes: &[u8]) -> Result<(), IoError> {
-        self.inner.append(bytes)?;
-        self.counters.add(&self.name, bytes.len());
-        Ok(())
-    }
-
-    fn len(&self) -> u64 {
-        self.inner.len()
-    }
-
-    fn sync(self: Box<Self>) -> Result<(), IoError> {
-        self.inner.sync()
-    }
-
-    fn close(self: Box<Self>) -> Result<(), IoError> {
-        self.inner.close()
-    }
-}
-
-#[derive(Debug)]
-struct CountedLog {
-    inner: Box<dyn LogFile>,
-    counters: Arc<Counters>,
-}
-
-impl LogFile for CountedLog {
-    fn name(&self) -> &str {
-        self.inner.name()
-    }
-
-    fn len(&self) -> u64 {
-        self.inner.len()
-    }
-
-    fn write_at(&self, offset: u64, bytes: &[u8]) -> Result<(), IoError> {
-        self.inner.write_at(offset, bytes)?;
-        self.counters.add("log/", bytes.len());
-        Ok(())
-    }
-
-    fn sync(&self) -> Result<(), IoError> {
-        self.inner.sync()
-    }
-
-    fn trim(&self, bytes: u64) -> Result<(), IoError> {
-        self.inner.trim(bytes)
     }
 }

@@ -6,7 +6,7 @@ use std::time::Instant;
 
 use anyhow::Result;
 use clap::Args;
-use pythia::{ChangesReport, MaintenanceOptions, NextStep, OptimizeOptions};
+use pythia::{ChangesReport, Compacted, MaintenanceOptions, NextStep, OptimizeOptions};
 use serde_json::json;
 
 use crate::arguments::{StoreArguments, bytes, human_bytes, human_count};
@@ -77,10 +77,16 @@ pub(super) fn compact(
         human_bytes(compacted.bytes),
         started.elapsed().as_secs_f64()
     )?;
+    print_dropped(&compacted, out)?;
+    Ok(true)
+}
+
+/// Prints the optional indexes that a compaction has dropped.
+pub(super) fn print_dropped(compacted: &Compacted, out: &mut impl Write) -> Result<()> {
     for (kind, why) in &compacted.dropped {
         writeln!(out, "dropped: {kind:?}: {why}")?;
     }
-    Ok(true)
+    Ok(())
 }
 
 fn print(report: &ChangesReport, out: &mut impl Write) -> Result<()> {

@@ -39,7 +39,7 @@ pub(crate) struct Update {
     #[arg(long, value_name = "KEY")]
     key: Option<String>,
 
-    /// How far the update is protected from others that are committed while it runs: snapshot, or
+    /// Protection from others that are committed while the update runs: snapshot, or
     /// serializable, which repeats it if they have changed what it read
     #[arg(long, value_name = "LEVEL", default_value_t)]
     isolation: Isolation,

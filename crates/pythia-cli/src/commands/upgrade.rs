@@ -7,6 +7,7 @@ use anyhow::Result;
 use clap::Args;
 use pythia::{OptimizeOptions, STORE_FORMATS};
 
+use super::compact::print_dropped;
 use crate::arguments::{StoreArguments, bytes, human_bytes, human_count};
 
 /// Bring a store to the newest format
@@ -46,9 +47,6 @@ impl Upgrade {
             human_bytes(compacted.bytes),
             started.elapsed().as_secs_f64()
         )?;
-        for (kind, why) in &compacted.dropped {
-            writeln!(out, "dropped: {kind:?}: {why}")?;
-        }
-        Ok(())
+        print_dropped(&compacted, &mut out)
     }
 }

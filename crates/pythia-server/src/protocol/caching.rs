@@ -134,7 +134,7 @@ impl Caching {
     /// it.
     ///
     /// # Errors
-    /// If they are not met.
+    /// The conditions that are not met.
     pub(crate) fn of(
         validator: Option<&Validator>,
         reading: Reading,

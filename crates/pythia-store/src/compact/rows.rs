@@ -81,7 +81,7 @@ impl CurrentRows {
 /// Writer of the orders of a new base.
 pub(super) struct OrderCompactor<'r> {
     pub(super) base: &'r Arc<Segment>,
-    /// Whether the base's quads use only terms of its dictionary.
+    /// True if the base's quads use only terms of its dictionary.
     pub(super) uses_all_terms: bool,
     pub(super) runs: &'r [Arc<DeviceRun>],
     /// `None`: ids stay the same.
@@ -121,7 +121,12 @@ impl OrderCompactor<'_> {
         let rows_max = self.base.statistics().quads + added.sum::<u64>();
         let mut sorted = self.sorted(rows_max, mapping, |take| {
             let mut rows = CurrentRows::new(self.base, self.runs, Order::Pso)?;
+            let mut seen = 0_u64;
             while let Some((row, _)) = rows.next_row()? {
+                seen += 1;
+                if seen.is_multiple_of(UNCHECKED) {
+                    self.pace.check()?;
+                }
                 let quad = quad_of(Order::Pso, &row);
                 if order.has_graph(quad[3]) {
                     take(in_order(order, &quad))?;

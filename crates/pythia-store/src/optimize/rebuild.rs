@@ -22,7 +22,7 @@ pub struct Rebuilt {
     pub dropped: Vec<(AuxiliaryKind, String)>,
 }
 
-/// What a new base has in common with the one that it replaces.
+/// The relation of a new base to the one that it replaces.
 pub struct Succession<'a> {
     /// Returns whether an auxiliary file of the old base holds for the new one.
     pub is_kept: &'a dyn Fn(&AuxiliaryKind) -> bool,

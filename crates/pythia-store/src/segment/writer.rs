@@ -64,7 +64,7 @@ pub struct SegmentWriter {
     options: SegmentOptions,
     folder: String,
     terms: TermsPlace,
-    /// Whether the folders stay when this is dropped.
+    /// True if the folders stay when this is dropped.
     stays: bool,
 }
 

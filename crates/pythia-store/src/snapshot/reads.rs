@@ -108,7 +108,7 @@ fn own_term(pattern: &QuadPattern, terms: &TermView) -> Option<TermId> {
     ids.into_iter().flatten().find(|&id| terms.contains(id))
 }
 
-/// How exactly patterns are known.
+/// The detail in which patterns are known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Detail {
     Patterns,
@@ -310,7 +310,7 @@ fn growth_bytes(set: &FxHashSet<u64>) -> usize {
     }
 }
 
-/// Which components a pattern binds: a bit each for subject, predicate and object; then the kind of its graph filter.
+/// The components that a pattern binds: a bit each for subject, predicate and object; then the kind of its graph filter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Shape(u32);
 

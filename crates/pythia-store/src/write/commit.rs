@@ -36,7 +36,7 @@ pub(super) struct Proposal {
     /// Parts of the store that it must find as they were when it began.
     pub(super) watched: Vec<Watched>,
     pub(super) key: Option<String>,
-    /// What it has read, if it is serializable.
+    /// Its reads, if it is serializable.
     pub(super) reads: Option<Validation>,
 }
 

@@ -54,7 +54,7 @@ pub struct Transaction {
 /// Options of a transaction.
 #[derive(Default)]
 pub struct TransactionOptions {
-    /// How far it is protected from others.
+    /// Its protection from others.
     pub isolation: Isolation,
     /// Limit of the memory for changes.
     pub changes: Option<Box<dyn Allowance>>,

@@ -34,7 +34,7 @@ pub(super) struct Amplification {
     #[arg(long, value_delimiter = ',', default_value = "even,80,99")]
     places: Vec<Places>,
 
-    /// What a compaction writes
+    /// Work of a compaction: what is due, or the whole base
     #[arg(long, value_delimiter = ',', default_value = "due,whole")]
     policies: Vec<Policy>,
 

@@ -5,7 +5,7 @@ use super::directory::PredicateRows;
 /// Counter of sorted rows, which computes their [`PredicateRows`].
 #[derive(Default)]
 pub(crate) struct PredicateCounter {
-    /// Whether it only checks that rows are in order.
+    /// True if it only checks that rows are in order.
     only_checks: bool,
     last: Option<[u64; 4]>,
     current: PredicateRows,
