@@ -165,7 +165,7 @@ mod tests {
     use std::sync::Mutex;
 
     use super::*;
-    use crate::MemoryStorage;
+    use crate::{AlignedBuffer, MemoryStorage};
 
     #[test]
     fn every_write_is_told_with_its_file() {
@@ -179,10 +179,11 @@ mod tests {
         file.append(&[1; 10]).unwrap();
         file.append(&[2; 20]).unwrap();
         file.sync().unwrap();
+        let block = AlignedBuffer::zeroed(4096);
         let log = storage.create_log("log/b", 4096).unwrap();
-        log.write_at(0, &[3; 4096]).unwrap();
+        log.write_at(0, &block).unwrap();
         let log = storage.open_log("log/b").unwrap();
-        log.write_at(0, &[4; 4096]).unwrap();
+        log.write_at(0, &block).unwrap();
         assert_eq!(storage.read_all("a").unwrap().len(), 30);
         let entry = |name: &str, bytes| (name.to_owned(), bytes);
         assert_eq!(
