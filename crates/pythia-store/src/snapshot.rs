@@ -26,6 +26,7 @@ use crate::version::{Slot, SnapshotVersion, Version};
 mod change_set;
 mod edges;
 mod estimates;
+mod graphs;
 mod merged;
 mod reads;
 mod scan;
@@ -514,23 +515,6 @@ impl Snapshot {
             None => {}
         }
         Ok(self.estimates().count(&pattern)? > 0)
-    }
-
-    /// Returns the graphs that have quads, sorted, without reading; `None` if there are too many to know all.
-    pub fn graphs(&self) -> Option<Vec<TermId>> {
-        let graphs = &self.estimates().statistics().graphs;
-        if !graphs.is_complete() {
-            return None;
-        }
-        match &self.reads {
-            Some(_) if self.has_own_changes() => self.depend_on(&QuadPattern {
-                graph: GraphFilter::Named,
-                ..QuadPattern::default()
-            }),
-            Some(reads) => reads.all_graphs(),
-            None => {}
-        }
-        Some(graphs.graphs.iter().map(|(graph, _)| *graph).collect())
     }
 
     /// Returns whether its transaction has changed quads.

@@ -147,7 +147,8 @@ fn a_transaction_asks_before_it_takes_memory() {
         cache_bytes: 1 << 20,
     };
     let store = Store::open_for_writing(folder.path(), open, &options).unwrap();
-    for (round, batches) in [10, 50].into_iter().enumerate() {
+    // The largest is written to the device before it is committed.
+    for (round, batches) in [10, 50, 100].into_iter().enumerate() {
         let run = |transaction| insert(transaction, &format!("round{round}"), batches);
         let (outcome, taken, asked) = measured(&store, usize::MAX, run);
         assert_eq!(outcome.unwrap(), (batches * BATCH) as u64);

@@ -20,7 +20,7 @@ use super::templates::Templates;
 use crate::error::QueryError;
 use crate::explain::Explainer;
 use crate::expression::{EvaluationContext, TermResolver};
-use crate::limits::governor::Governor;
+use crate::limits::governor::{Governor, Held};
 use crate::plan::counts::Counts;
 use crate::plan::dataset::Dataset;
 use crate::plan::visible::{Visible, named_graphs};
@@ -137,11 +137,19 @@ impl QueryContext {
         self.governor.reserve(bytes)
     }
 
-    /// Returns the graphs that `GRAPH ?g` ranges over, sorted.
-    pub fn dataset_graphs(&self) -> Result<Vec<TermId>, QueryError> {
+    /// Returns the graphs that `GRAPH ?g` ranges over, sorted, and charges them.
+    pub fn dataset_graphs(&self, charged: &mut Held) -> Result<Vec<TermId>, QueryError> {
         match &self.dataset.named {
             Some(named) => Ok(named.clone()),
-            None => named_graphs(&self.snapshot, &self.governor),
+            None => named_graphs(&self.snapshot, charged),
+        }
+    }
+
+    /// Returns whether `GRAPH ?g` ranges over a graph.
+    pub fn is_dataset_graph(&self, graph: TermId) -> Result<bool, QueryError> {
+        match &self.dataset.named {
+            Some(named) => Ok(named.binary_search(&graph).is_ok()),
+            None => Ok(graph != TermId::DEFAULT_GRAPH && self.snapshot.has_graph(graph)?),
         }
     }
 

@@ -14,6 +14,7 @@ use super::solutions::{Execute, NextBatch, Solutions, pull, solutions_of};
 use super::subquery::Subquery;
 use crate::error::QueryError;
 use crate::explain::CostId;
+use crate::limits::governor::Held;
 use crate::plan::dataset::GraphScope;
 use crate::plan::operators::EachGraph;
 
@@ -22,6 +23,7 @@ impl Execute for EachGraph {
         let state = Running {
             each: self.clone(),
             left: None,
+            charged: Held::new(context.governor()),
             current: None,
             schema: Arc::clone(&schema),
             context,
@@ -34,6 +36,7 @@ struct Running {
     each: EachGraph,
     /// The remaining graphs, last first.
     left: Option<Vec<TermId>>,
+    charged: Held,
     current: Option<Current>,
     schema: SchemaRef,
     context: Arc<QueryContext>,
@@ -83,13 +86,7 @@ impl NextBatch for Running {
                 self.current = None;
             }
             if self.left.is_none() {
-                let mut graphs = self.context.dataset_graphs()?;
-                let mut inserted = self.each.inserted.iter();
-                if let Some((_, known)) = inserted.find(|(v, _)| *v == self.each.graph) {
-                    graphs.retain(|graph| graph == known);
-                }
-                graphs.reverse();
-                self.left = Some(graphs);
+                self.left = Some(self.graphs()?);
             }
             let Some(graph) = self.left.as_mut().and_then(Vec::pop) else {
                 return Ok(None);
@@ -100,6 +97,18 @@ impl NextBatch for Running {
 }
 
 impl Running {
+    /// Returns the graphs in which the pattern is evaluated, last first.
+    fn graphs(&mut self) -> Result<Vec<TermId>, QueryError> {
+        let mut inserted = self.each.inserted.iter();
+        if let Some((_, known)) = inserted.find(|(v, _)| *v == self.each.graph) {
+            let is_graph = self.context.is_dataset_graph(*known)?;
+            return Ok(is_graph.then_some(*known).into_iter().collect());
+        }
+        let mut graphs = self.context.dataset_graphs(&mut self.charged)?;
+        graphs.reverse();
+        Ok(graphs)
+    }
+
     fn start(&mut self, graph: TermId) -> Result<(), QueryError> {
         let context = &self.context;
         let subquery = Subquery {

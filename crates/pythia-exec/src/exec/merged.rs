@@ -3,10 +3,8 @@
 
 use std::sync::Arc;
 
-use hashbrown::HashMap;
 use pythia_rdf::TermId;
-use pythia_store::GraphFilter;
-use rustc_hash::FxBuildHasher;
+use rustc_hash::FxHashSet;
 
 use super::batch::Batch;
 use super::context::QueryContext;
@@ -16,12 +14,18 @@ use crate::error::QueryError;
 use crate::plan::slots::Slots;
 use crate::plan::step::{Position, SlotPattern};
 
-/// Keeps solutions whose quad is in one of the merged graphs and in no earlier one.
+/// Keeps solutions whose quad is in the first of the merged graphs that has its triple.
+///
+/// The step before gives all quads of a triple together, in order of their graphs, and perhaps several times: for each
+/// solution that it extends, or for each of the quads of another pattern. Then the first of them has the first graph.
 pub(crate) struct Merged {
     input: Fed,
     pattern: SlotPattern,
     live: Arc<Slots>,
     context: Arc<QueryContext>,
+    graphs: FxHashSet<u64>,
+    /// The triple of the last quad in one of the graphs, and the first graph that has it.
+    last: Option<([u64; 3], u64)>,
 }
 
 impl Merged {
@@ -36,49 +40,38 @@ impl Merged {
             input,
             pattern,
             live,
+            graphs: context.dataset.merged.iter().map(|graph| graph.0).collect(),
             context,
+            last: None,
         }
     }
 
-    fn keep(&self, batch: &Batch) -> Result<Vec<bool>, QueryError> {
-        let graphs = &self.context.dataset.merged;
+    fn keep(&mut self, batch: &Batch) -> Vec<bool> {
         let graph_slot = self.pattern.graph.slot().expect("the graph is a slot");
         let value = |position: Position, row: usize| match position {
-            Position::Constant(id) => id,
-            Position::Bound(slot) | Position::New(slot) => TermId(batch.value(slot, row)),
+            Position::Constant(TermId(id)) => id,
+            Position::Bound(slot) | Position::New(slot) => batch.value(slot, row),
         };
-        // Rows by predicate and by an earlier graph that must not contain their triple.
-        let mut lookups: HashMap<(TermId, TermId), Vec<u32>, FxBuildHasher> = HashMap::default();
+        let places = [
+            self.pattern.subject,
+            self.pattern.predicate,
+            self.pattern.object,
+        ];
         let mut keep = vec![false; batch.rows];
         for (row, keep) in keep.iter_mut().enumerate() {
-            let graph = TermId(batch.value(graph_slot, row));
-            let Ok(place) = graphs.binary_search(&graph) else {
+            let graph = batch.value(graph_slot, row);
+            if !self.graphs.contains(&graph) {
                 continue;
+            }
+            let triple = places.map(|place| value(place, row));
+            let first = match self.last {
+                Some((last, first)) if last == triple => first,
+                _ => graph,
             };
-            *keep = true;
-            for earlier in &graphs[..place] {
-                let key = (value(self.pattern.predicate, row), *earlier);
-                lookups.entry(key).or_default().push(row as u32);
-            }
+            self.last = Some((triple, first));
+            *keep = graph == first;
         }
-        for ((predicate, graph), rows) in lookups {
-            self.context.check()?;
-            let pairs: Vec<(TermId, TermId)> = rows
-                .iter()
-                .map(|&row| {
-                    (
-                        value(self.pattern.subject, row as usize),
-                        value(self.pattern.object, row as usize),
-                    )
-                })
-                .collect();
-            let snapshot = &self.context.snapshot;
-            let found = snapshot.probe(predicate, &pairs, GraphFilter::One(graph))?;
-            for (row, found) in rows.into_iter().zip(found) {
-                keep[row as usize] &= !found;
-            }
-        }
-        Ok(keep)
+        keep
     }
 }
 
@@ -90,7 +83,7 @@ impl RowSource for Merged {
     fn next(&mut self) -> Result<Option<Batch>, QueryError> {
         while let Some(batch) = self.input.take() {
             self.context.check()?;
-            let rows = rows_where(&self.keep(&batch)?);
+            let rows = rows_where(&self.keep(&batch));
             if !rows.is_empty() {
                 return Ok(Some(batch.gather(&rows, &self.live)));
             }

@@ -5,13 +5,18 @@ use std::sync::Arc;
 
 use pythia_rdf::TermId;
 use pythia_store::{Component, GraphFilter, IdBatch, Order, QuadPattern, QuadScan};
+use rustc_hash::FxHashMap;
 
 use super::batch::{Batch, Cursor};
 use super::context::QueryContext;
 use super::row_source::{Fed, RowSource};
 use crate::error::QueryError;
+use crate::limits::governor::Held;
 use crate::plan::slots::Slots;
 use crate::plan::step::{GraphPosition, Position, SlotPattern};
+
+/// Ids that are known to be graphs, or not to be.
+const KNOWN_GRAPHS_MAX: usize = 4096;
 
 /// The input of a scan: the pattern, the wanted components, and the slot that each one fills.
 pub(crate) struct ScanColumns {
@@ -272,7 +277,11 @@ pub(crate) struct Graphs {
     position: Position,
     live: Arc<Slots>,
     context: Arc<QueryContext>,
-    graphs: Option<Vec<TermId>>,
+    /// All graphs, if the slot is new.
+    all: Option<Vec<TermId>>,
+    charged: Held,
+    /// Of some ids, whether they are graphs.
+    known: FxHashMap<u64, bool>,
     current: Cursor,
     /// Number of graphs returned for the current row, if the slot is new.
     given: usize,
@@ -289,8 +298,10 @@ impl Graphs {
             input,
             position,
             live,
+            charged: Held::new(context.governor()),
             context,
-            graphs: None,
+            all: None,
+            known: FxHashMap::default(),
             current: Cursor::default(),
             given: 0,
         }
@@ -298,16 +309,16 @@ impl Graphs {
 
     /// Returns the next solutions of the current batch, up to one batch.
     fn join(&mut self) -> Result<Batch, QueryError> {
-        if self.graphs.is_none() {
-            self.graphs = Some(self.context.dataset_graphs()?);
+        if self.all.is_none() && matches!(self.position, Position::New(_)) {
+            self.all = Some(self.context.dataset_graphs(&mut self.charged)?);
         }
-        let graphs = self.graphs.as_deref().unwrap_or_default();
+        let graphs = self.all.as_deref().unwrap_or_default();
         let most = self.context.governor().batch_rows(self.live.len());
         let Cursor { batch, row } = &mut self.current;
         let mut rows = Vec::new();
         let mut values = Vec::new();
         while *row < batch.rows && rows.len() < most {
-            let known = match self.position {
+            let graph = match self.position {
                 Position::New(_) => {
                     let part = self.given..(self.given + most - rows.len()).min(graphs.len());
                     rows.extend(std::iter::repeat_n(*row as u32, part.len()));
@@ -321,7 +332,7 @@ impl Graphs {
                 Position::Bound(slot) => TermId(batch.value(slot, *row)),
                 Position::Constant(graph) => graph,
             };
-            if graphs.binary_search(&known).is_ok() {
+            if is_graph(&mut self.known, graph, &self.context)? {
                 rows.push(*row as u32);
             }
             *row += 1;
@@ -378,4 +389,21 @@ pub(crate) fn sorted_slot(pattern: &SlotPattern, order: Order) -> Option<usize> 
             _ => None,
         },
     }
+}
+
+/// Returns whether `GRAPH ?g` ranges over a graph, which `known` may tell.
+fn is_graph(
+    known: &mut FxHashMap<u64, bool>,
+    graph: TermId,
+    context: &QueryContext,
+) -> Result<bool, QueryError> {
+    if let Some(&is_graph) = known.get(&graph.0) {
+        return Ok(is_graph);
+    }
+    if known.len() == KNOWN_GRAPHS_MAX {
+        known.clear();
+    }
+    let is_graph = context.is_dataset_graph(graph)?;
+    known.insert(graph.0, is_graph);
+    Ok(is_graph)
 }

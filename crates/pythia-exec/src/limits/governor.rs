@@ -259,6 +259,11 @@ impl Held {
         self.bytes
     }
 
+    /// Fails once the query has to end.
+    pub fn check(&self) -> Result<(), QueryError> {
+        self.governor.check()
+    }
+
     /// Returns the bytes that could still be reserved.
     pub fn left(&self) -> usize {
         self.governor.memory_left()

@@ -1,12 +1,15 @@
 //! The visible graphs of a query, as ids of a snapshot.
 
 use pythia_rdf::TermId;
-use pythia_store::{Component, GraphFilter, Order, QuadPattern, Snapshot};
+use pythia_store::{GraphFilter, Snapshot};
 use serde::{Deserialize, Serialize};
 
 use super::counts::CountedPredicates;
 use crate::error::QueryError;
-use crate::limits::governor::Governor;
+use crate::limits::governor::Held;
+
+/// Bytes per graph while graphs are listed.
+const GRAPH_BYTES: usize = 3 * size_of::<TermId>();
 
 /// The visible graphs of a snapshot, if some graphs are hidden.
 #[derive(Debug, Default, Deserialize, Serialize)]
@@ -56,24 +59,13 @@ impl Visible {
     }
 }
 
-/// Returns the ids of all named graphs of the store, sorted. Reads nothing unless there are very many graphs.
-pub fn named_graphs(snapshot: &Snapshot, governor: &Governor) -> Result<Vec<TermId>, QueryError> {
-    let known = snapshot.graphs();
-    let is_complete = known.is_some();
-    let mut graphs = known.unwrap_or_default();
-    if !is_complete {
-        let pattern = QuadPattern {
-            graph: GraphFilter::Named,
-            ..QuadPattern::default()
-        };
-        let mut scan = snapshot.scan(&pattern, Order::Spo, &[Component::Graph])?;
-        while let Some(found) = scan.next()? {
-            governor.check()?;
-            graphs.extend(found.columns[0].iter().map(|graph| TermId(*graph)));
-            graphs.sort_unstable();
-            graphs.dedup();
-        }
-    }
-    graphs.retain(|graph| graph.is_bound());
+/// Returns the ids of all named graphs of the store, sorted, and charges them. Reads nothing unless there are very many
+/// graphs.
+pub fn named_graphs(snapshot: &Snapshot, charged: &mut Held) -> Result<Vec<TermId>, QueryError> {
+    let graphs = snapshot.named_graphs(|graphs| {
+        charged.check()?;
+        charged.set(graphs * GRAPH_BYTES)
+    })?;
+    charged.set(graphs.len() * size_of::<TermId>())?;
     Ok(graphs)
 }

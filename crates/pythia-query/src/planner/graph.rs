@@ -1,7 +1,7 @@
 //! Planning of `GRAPH`.
 
 use oxrdf::Variable;
-use pythia_sparql::scope::{can_seed, certain, in_scope};
+use pythia_sparql::scope::{Variables, can_seed, certain, in_scope, mentioned};
 use pythia_store::GraphFilter;
 use spargebra::algebra::GraphPattern;
 use spargebra::term::NamedNodePattern;
@@ -94,6 +94,9 @@ impl Planner<'_> {
         if builder.nested {
             return Err(PlanError::Alone);
         }
+        if self.join_bound_graphs(builder, graph, pattern) {
+            return Ok(());
+        }
         let mut variables: Vec<Variable> = in_scope(pattern).into_iter().collect();
         variables.retain(|v| v != graph && !v.as_str().starts_with("_:"));
         variables.sort_unstable_by(|a, b| a.as_str().cmp(b.as_str()));
@@ -117,5 +120,37 @@ impl Planner<'_> {
             return Ok(());
         }
         hash_join(builder, planned, |_| JoinKind::Inner)
+    }
+
+    /// Joins with `GRAPH ?g` by evaluating the pattern only in the graphs that the solutions so far bind, if they are
+    /// fewer than all, and nothing else joins the pattern with the solutions. Returns whether that was so.
+    pub(super) fn join_bound_graphs(
+        &self,
+        builder: &mut Builder,
+        graph: &Variable,
+        pattern: &GraphPattern,
+    ) -> bool {
+        let mut inside = Variables::new();
+        mentioned(pattern, &mut inside);
+        let graphs = match &self.dataset.named {
+            Some(named) => named.len() as f64,
+            None => self.counts().named_graphs(),
+        };
+        // In a plan for one of the graphs there are no others.
+        let is_inserted = self.inserted.iter().any(|(inserted, _)| inserted == graph);
+        let is_alone = !is_inserted
+            && builder.is_certain(graph)
+            && builder.known.rows < graphs
+            && !inside.contains(graph)
+            && in_scope(pattern).is_disjoint(&builder.variables());
+        if is_alone {
+            let whole = GraphPattern::Graph {
+                name: NamedNodePattern::Variable(graph.clone()),
+                inner: Box::new(pattern.clone()),
+            };
+            let seen = Variables::from_iter([graph.clone()]);
+            self.push_lateral(builder, &whole, &GraphScope::DEFAULT, &seen);
+        }
+        is_alone
     }
 }

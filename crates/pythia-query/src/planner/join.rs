@@ -7,6 +7,7 @@ use oxrdf::Variable;
 use pythia_sparql::path_search::is_search;
 use pythia_sparql::scope::{Variables, can_seed, certain, in_scope};
 use spargebra::algebra::{Expression, GraphPattern};
+use spargebra::term::NamedNodePattern;
 
 use super::builder::{Builder, Planned};
 use super::{PlanError, Planner, Planning, sequence};
@@ -39,6 +40,14 @@ impl Planner<'_> {
         }
         if builder.nested {
             return Err(PlanError::Alone);
+        }
+        if let GraphPattern::Graph {
+            name: NamedNodePattern::Variable(variable),
+            inner,
+        } = pattern
+            && self.join_bound_graphs(builder, variable, inner)
+        {
+            return Ok(());
         }
         let right = self.plan(pattern, graph, None)?;
         hash_join(builder, right, |_| JoinKind::Inner)

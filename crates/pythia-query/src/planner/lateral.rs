@@ -80,7 +80,7 @@ impl Planner<'_> {
 
     /// Puts an operator above the pipeline that plans the pattern for each combination of terms. `seen` are
     /// the variables of which the pattern sees the terms.
-    fn push_lateral(
+    pub(super) fn push_lateral(
         &self,
         builder: &mut Builder,
         pattern: &GraphPattern,

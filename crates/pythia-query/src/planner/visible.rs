@@ -1,11 +1,13 @@
 //! The graphs of a snapshot that are visible under rules over graph names.
 
+use std::sync::Arc;
+
 use pythia_rdf::{TermId, TermKind};
 use pythia_store::Snapshot;
 
 use crate::graph_rules::GraphRules;
 use pythia_exec::error::QueryError;
-use pythia_exec::limits::governor::Governor;
+use pythia_exec::limits::governor::{Governor, Held};
 use pythia_exec::plan::visible::{Visible, named_graphs};
 
 /// Returns the visible graphs, or `None` if all are visible. Reads the dictionary pages of the names in
@@ -13,7 +15,7 @@ use pythia_exec::plan::visible::{Visible, named_graphs};
 pub(crate) fn visible(
     rules: &GraphRules,
     snapshot: &Snapshot,
-    governor: &Governor,
+    governor: &Arc<Governor>,
 ) -> Result<Option<Visible>, QueryError> {
     if rules.is_all() {
         return Ok(None);
@@ -30,7 +32,7 @@ fn named(
     exact: &[String],
     prefixes: &[String],
     snapshot: &Snapshot,
-    governor: &Governor,
+    governor: &Arc<Governor>,
 ) -> Result<Vec<TermId>, QueryError> {
     let mut graphs = Vec::new();
     for name in exact {
@@ -42,7 +44,7 @@ fn named(
         }
     }
     if !prefixes.is_empty() {
-        let all = named_graphs(snapshot, governor)?;
+        let all = named_graphs(snapshot, &mut Held::new(governor))?;
         for prefix in prefixes {
             let [old, new] = snapshot.ids_with_prefix(TermKind::Iri, prefix.as_bytes())?;
             graphs.extend(all.iter().filter(|graph| old.contains(&graph.0)));

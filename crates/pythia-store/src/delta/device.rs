@@ -22,9 +22,10 @@ use pythia_io::{BufferPool, IoError, PagedFile};
 use pythia_rdf::{OwnedKey, TermId, TermKey, TermKind};
 
 use crate::StoreError;
-use crate::delta::KindCounts;
+use crate::delta::{KindCounts, Quad};
 use crate::manifest::{ADDED, REMOVED, RunEntry, SegmentEntry};
-use crate::pattern::End;
+use crate::pattern::{End, GraphFilter, QuadPattern};
+use crate::scan;
 use crate::segment::Segment;
 use crate::segment::sealed::check_lengths;
 
@@ -117,6 +118,27 @@ impl DeviceRun {
     /// Returns whether the node may have rows, of the predicate if one is given; false is certain.
     pub fn touches(&self, end: End, node: TermId, predicate: Option<TermId>) -> bool {
         self.nodes[end as usize].may_hold(hash_of(node, predicate))
+    }
+
+    /// Returns whether the run adds (or removes) a quad.
+    pub(crate) fn has(
+        &self,
+        &[subject, predicate, object, graph]: &Quad,
+        added: bool,
+    ) -> Result<bool, StoreError> {
+        let [s, p, o, g] = [subject, predicate, object, graph].map(TermId);
+        let touches = |end, node| self.touches(end, node, Some(p));
+        if !(touches(End::Subject, s) && touches(End::Object, o)) {
+            return Ok(false);
+        }
+        let pattern = QuadPattern {
+            subject: Some(s),
+            predicate: Some(p),
+            object: Some(o),
+            graph: GraphFilter::One(g),
+        };
+        let segment = if added { &self.added } else { &self.removed };
+        Ok(scan::count(segment, &pattern)? > 0)
     }
 
     /// Returns the numbers of added and of removed quads of a predicate.

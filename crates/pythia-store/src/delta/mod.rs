@@ -52,6 +52,8 @@ pub(crate) struct Delta {
     base_ends: KindCounts,
     /// Runs on the device.
     device: Vec<Arc<DeviceRun>>,
+    /// True if the last of them are those of one transaction.
+    has_own_device_runs: bool,
     /// Runs in memory, the largest and oldest first.
     runs: Vec<Arc<Run>>,
     /// Number of runs that are being written to the device, and so are not merged with later ones.
@@ -72,6 +74,7 @@ impl Delta {
             base_terms,
             base_ends: base_ends(&base_terms, &device),
             device,
+            has_own_device_runs: false,
             runs: Vec::new(),
             frozen: 0,
             terms: vec![terms],
@@ -115,9 +118,17 @@ impl Delta {
         }
     }
 
-    /// Returns the changes of a transaction that began with `begun`, with these runs as its own.
-    pub(crate) fn with_own_runs(&self, begun: &Self, own: Vec<Arc<Run>>) -> Self {
+    /// Returns the changes of a transaction that began with `begun`, with these runs as its own: on the device and in
+    /// memory.
+    pub(crate) fn with_own_runs(
+        &self,
+        begun: &Self,
+        device: &[Arc<DeviceRun>],
+        own: Vec<Arc<Run>>,
+    ) -> Self {
         Self {
+            has_own_device_runs: !device.is_empty(),
+            device: begun.device.iter().chain(device).cloned().collect(),
             runs: begun.runs.iter().cloned().chain(own).collect(),
             ..self.copy()
         }
@@ -160,6 +171,7 @@ impl Delta {
             base_terms: self.base_terms,
             base_ends: self.base_ends,
             device: self.device.clone(),
+            has_own_device_runs: self.has_own_device_runs,
             runs: self.runs.clone(),
             frozen: self.frozen,
             terms: self.terms.clone(),
@@ -195,7 +207,8 @@ impl Delta {
 
     /// Returns whether these are the changes of a transaction that has made some of its own.
     pub(crate) fn has_own_changes(&self) -> bool {
-        self.private_terms().is_some() && self.runs.len() > self.frozen
+        let has_own_runs = self.runs.len() > self.frozen || self.has_own_device_runs;
+        self.private_terms().is_some() && has_own_runs
     }
 
     /// Returns the approximate memory of the changes.

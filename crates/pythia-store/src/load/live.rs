@@ -24,8 +24,7 @@ use crate::StoreError;
 use crate::delta::device::{DeviceRun, DeviceRunWriter, RunOrderWriter, WrittenOrder};
 use crate::delta::{KindCounts, Quad, kind_index};
 use crate::manifest::RunId;
-use crate::pattern::{End, GraphFilter, Order, QuadPattern};
-use crate::scan;
+use crate::pattern::Order;
 use crate::snapshot::Snapshot;
 use known::{KnownQuads, KnownQuadsWriter};
 use resolver::Resolver;
@@ -171,27 +170,11 @@ impl Loaded {
     ) -> Result<(), LoadError> {
         for change in changes {
             let (quad, added) = change?;
-            if self.has_added(&quad)? || self.known.contains(&quad)? {
+            if self.run.has(&quad, true)? || self.known.contains(&quad)? {
                 corrections.push((quad, if added { -1 } else { 1 }));
             }
         }
         Ok(())
-    }
-
-    /// Returns whether the run has a quad.
-    fn has_added(&self, &[s, p, o, g]: &Quad) -> Result<bool, StoreError> {
-        let [s, p, o, g] = [s, p, o, g].map(TermId);
-        let touches = |end, node| self.run.touches(end, node, Some(p));
-        if !(touches(End::Subject, s) && touches(End::Object, o)) {
-            return Ok(false);
-        }
-        let pattern = QuadPattern {
-            subject: Some(s),
-            predicate: Some(p),
-            object: Some(o),
-            graph: GraphFilter::One(g),
-        };
-        Ok(scan::count(self.run.added(), &pattern)? > 0)
     }
 }
 

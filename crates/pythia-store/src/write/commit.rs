@@ -80,7 +80,7 @@ impl Writer {
     }
 
     /// Waits for the commits so far, so that a transaction that conflicts with one of them sees it when it is retried.
-    fn wait_for_others(&self) -> Result<(), StoreError> {
+    pub(super) fn wait_for_others(&self) -> Result<(), StoreError> {
         let others = {
             let head = self.head.lock();
             self.committed_before(&head, Position(head.last))?
@@ -96,18 +96,21 @@ impl Writer {
         mut proposal: Proposal,
         is_logged: &mut bool,
     ) -> Result<Submitted, StoreError> {
-        self.compare_ahead(&mut proposal)?;
+        self.compare_ahead(&mut proposal.reads, proposal.key.as_deref())?;
         let mut head = self.head.lock();
         self.apply_and_log(&mut head, proposal, is_logged)
     }
 
     /// Compares what a proposal has read with the commits so far, while others may commit: in its turn, only the few
     /// commits since are left to be compared.
-    fn compare_ahead(&self, proposal: &mut Proposal) -> Result<(), StoreError> {
-        let Some(reads) = &mut proposal.reads else {
+    pub(super) fn compare_ahead(
+        &self,
+        reads: &mut Option<Validation>,
+        key: Option<&str>,
+    ) -> Result<(), StoreError> {
+        let Some(reads) = reads else {
             return Ok(());
         };
-        let key = proposal.key.as_deref();
         if key.is_some_and(|key| self.log.find_key(key).is_some()) {
             return Ok(());
         }
@@ -203,7 +206,7 @@ fn apply(
             head.last,
         )?;
     }
-    let ids = SharedIds::new(head, &proposal)?;
+    let ids = SharedIds::new(head, &proposal.terms, &proposal.new_terms)?;
     let run = match ids.are_private {
         // The ids stay the same unless another commit has added terms since.
         true => proposal.run,
@@ -218,26 +221,30 @@ fn apply(
 }
 
 /// The shared ids of a proposal's private terms.
-struct SharedIds {
+pub(super) struct SharedIds {
     /// By kind: the payload of the first private term, and the id of each from there on.
     kinds: [(u64, Vec<u64>); TermKind::DICTIONARY.len()],
     /// True if shared and private ids are the same.
-    are_private: bool,
+    pub(super) are_private: bool,
 }
 
 impl SharedIds {
-    fn new(head: &Head, proposal: &Proposal) -> Result<Self, StoreError> {
-        let first = proposal.terms.first();
+    /// Gives shared ids to `new_terms`, the private ids of terms in `terms`.
+    pub(super) fn new(
+        head: &Head,
+        terms: &TermView,
+        new_terms: &[TermId],
+    ) -> Result<Self, StoreError> {
+        let first = terms.first();
         let mut shared = Self {
             kinds: std::array::from_fn(|index| (first[index], Vec::new())),
             are_private: true,
         };
-        if !proposal.new_terms.is_empty() {
-            head.terms().make_room(&proposal.terms);
+        if !new_terms.is_empty() {
+            head.terms().make_room(terms);
         }
-        for private in proposal.new_terms.chunks(NUMBERED_TERMS) {
+        for private in new_terms.chunks(NUMBERED_TERMS) {
             let mut keys: Vec<OwnedKey> = Vec::with_capacity(private.len());
-            let terms = &proposal.terms;
             terms.keys(private, |_, key| keys.push(key.to_owned_key()));
             let keys: Vec<_> = keys.iter().map(OwnedKey::as_key).collect();
             // Since the transaction began, another may have added them, and they may have been written to the device.
@@ -262,7 +269,7 @@ impl SharedIds {
         ids.push(id.0);
     }
 
-    fn of(&self, id: u64) -> u64 {
+    pub(super) fn of(&self, id: u64) -> u64 {
         let place = kind_index(TermId(id).kind()).and_then(|index| {
             let (first, ids) = &self.kinds[index];
             let place = TermId(id).payload().checked_sub(*first)?;

@@ -63,7 +63,7 @@ impl Writer {
     }
 
     fn compact_for(&self, occasion: Occasion) -> Result<Compacted, StoreError> {
-        let _alone = self.compacting.lock();
+        let _alone = self.compacting.write();
         // If a new base may already be in place, that must be settled before another is made.
         self.check(&mut self.head.lock())?;
         let from = self.state_to_compact(occasion)?;

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use pythia_io::{FaultPlan, FaultyStorage, MemoryStorage, Storage};
 
-use super::tests::{Named, change, contents, empty, lines, open};
+use super::tests::{Named, change, contents, empty, lines, open, open_spilling};
 use crate::load::store_tests::{load_texts, options};
 use crate::manifest::{AuxiliaryKind, Manifest};
 use crate::optimize::OptimizeOptions;
@@ -154,6 +154,18 @@ fn a_commit_is_there_if_it_was_acknowledged_whatever_fails_twice() {
         Ok(())
     };
     try_everywhere(&disk(), act, [&quads(0..3), &quads(0..4)]);
+}
+
+/// Each change moves the earlier ones to the device.
+#[test]
+fn a_large_commit_is_whole_or_not_there_whatever_fails_twice() {
+    let act = |storage: Arc<dyn Storage>| {
+        let store = open_spilling(storage, true)?;
+        change(&store, &[quad(3), quad(4)], &[quad(0)])?;
+        store.maintain()?;
+        Ok(())
+    };
+    try_everywhere(&disk(), act, [&quads(0..3), &quads(1..5)]);
 }
 
 #[test]

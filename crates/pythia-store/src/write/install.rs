@@ -7,11 +7,18 @@
 use std::sync::Arc;
 
 use pythia_io::system;
+use pythia_log::Position;
 
+use super::log_copy::Submission;
+use super::maintenance::log_of;
+use super::replay::first_new;
 use super::{Head, NewState, Writer};
 use crate::StoreError;
+use crate::delta::device::DeviceRun;
+use crate::delta::{Delta, TermStore, TermView};
 use crate::manifest::{Manifest, Unnamed};
 use crate::snapshot::Snapshot;
+use crate::version::Version;
 
 impl Writer {
     /// Returns a guard of folders that no manifest names yet.
@@ -80,6 +87,58 @@ impl Writer {
         put
     }
 
+    /// Commits a run on the device: writes the changes that `below`, the head with corrections, has in memory as a
+    /// run, and puts `run` on top of it. The run's files are listed in `unnamed`; nothing else refers to the run.
+    /// `submit` hands the commit to the log, given a snapshot that has it.
+    ///
+    /// The caller holds `maintenance`, has settled the head, and has made room for two runs.
+    pub(super) fn put_on_top(
+        &self,
+        head: &mut Head,
+        below: &Snapshot,
+        mut run: Arc<DeviceRun>,
+        submit: impl FnOnce(&Snapshot) -> Result<Submission, StoreError>,
+        unnamed: Unnamed<'_>,
+    ) -> Result<(), StoreError> {
+        let mut device = head.delta().device().to_vec();
+        let mut manifest = self.manifest();
+        let mut unnamed_too = self.unnamed([]);
+        if let Some(entry) = self.write_memory_run(below)? {
+            unnamed_too.push(entry.id.folder());
+            device.push(Arc::new(DeviceRun::open(&self.pool, &entry)?));
+            manifest.runs.push(entry);
+        }
+        let is_empty = run.entry().changes() == 0;
+        if !is_empty {
+            let unshared = Arc::get_mut(&mut run).expect("nothing else refers to it");
+            unshared.number_terms(&first_new(&head.snapshot.base_terms(), &device));
+            manifest.runs.push(run.entry().clone());
+            device.push(run);
+        }
+        let snapshot = on_device(below, device);
+        let submitted = submit(&snapshot)?;
+        self.log.wait(submitted.ticket)?;
+        head.last += 1;
+        let last = head.last;
+        let version = Version {
+            position: last,
+            time: submitted.time,
+        };
+        let changed = &submitted.changed;
+        let version = head.snapshot.versioned().committed(changed, version);
+        let snapshot = snapshot.with_version(version);
+        // Transactions that have not seen the commit may have changed the same quads.
+        head.recent.forget_all(last);
+        log_of(&mut manifest).position = Position(last + 1);
+        // The log has the commit: if it cannot be put in place now, that must happen before anything else.
+        unnamed_too.keep();
+        if !is_empty {
+            unnamed.keep();
+        }
+        head.unsettled = Some(NewState::new(manifest, snapshot));
+        self.check(head)
+    }
+
     fn put_in_place(
         &self,
         head: &mut Head,
@@ -137,4 +196,15 @@ impl Writer {
         head.failed = Some(error.to_string());
         Err(error)
     }
+}
+
+/// Returns a snapshot of the same base, whose changes and new terms are those of these runs.
+pub(super) fn on_device(snapshot: &Snapshot, device: Vec<Arc<DeviceRun>>) -> Snapshot {
+    let base_terms = snapshot.base_terms();
+    let terms = TermStore::new(&first_new(&base_terms, &device));
+    snapshot.with_delta(Delta::new(
+        base_terms,
+        device,
+        TermView::new(Arc::new(terms)),
+    ))
 }

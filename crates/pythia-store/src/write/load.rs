@@ -8,28 +8,25 @@
 
 use std::sync::Arc;
 
-use pythia_io::system;
-use pythia_log::{Bulk, BulkChunk, BulkWriter, Changes, Entry, Log, Position, Ticket};
+use pythia_log::Position;
 use pythia_rdf::Source;
 
+use super::install::on_device;
+use super::log_copy::LogCopy;
 use super::maintenance::log_of;
-use super::replay::first_new;
-use super::{Head, NewState, Writer};
+use super::{Head, Writer};
 use crate::StoreError;
 use crate::delta::device::{DeviceRun, RunRows};
-use crate::delta::{Delta, KindCounts, MergedRows, Quad, Run, TermStore, TermView};
+use crate::delta::{Delta, KindCounts, MergedRows, Quad, Run};
 use crate::load::live::{self, Loaded, NewTerms, ParsedLoad, ResolvedLoad, RunTarget, ends};
 use crate::load::{LoadError, LoadOptions, LoadProgress, LoadReport};
 use crate::manifest::Unnamed;
 use crate::pattern::Order;
-use crate::snapshot::{Snapshot, change_set};
-use crate::version::{ChangedGraphs, Version};
+use crate::snapshot::Snapshot;
 
 /// Number of times that the new terms are rewritten concurrently with commits that have added some of them; after
 /// that they are rewritten once more while commits wait.
 const TRIES: usize = 3;
-/// Changes written to the log's copy of a load at a time.
-const CHANGES: usize = 64 << 10;
 
 /// Decides about a load right before it becomes visible, given the state that its quads are added to. Commits wait for
 /// it.
@@ -80,8 +77,9 @@ impl Writer {
         check: LoadCheck<'_>,
     ) -> Result<LoadReport, LoadError> {
         let parsed = live::parse(sources, options, progress)?;
+        let _alone = self.loading.lock();
         // A new base would have to replay the load.
-        let _not_compacting = self.compacting.lock();
+        let _not_compacting = self.compacting.read();
         self.check_files()?;
         let mut unnamed = self.unnamed([]);
         let mut resolved = self.resolve(parsed, &mut unnamed)?;
@@ -237,7 +235,7 @@ impl Writer {
         }
         let report = corrected(&loaded, &corrections);
         if report.quads > 0 {
-            self.put_on_top(&mut head, loaded.run, corrections, copied, unnamed)?;
+            self.put_load_on_top(&mut head, loaded.run, corrections, copied, unnamed)?;
             let last = head.last;
             drop(head);
             // The load is done. Log files that are kept needlessly go with the next checkpoint.
@@ -270,10 +268,10 @@ impl Writer {
 
     /// Commits a load: puts the corrections, together with the changes in memory, on top of the head, and then the
     /// load's run.
-    fn put_on_top(
+    fn put_load_on_top(
         &self,
         head: &mut Head,
-        mut run: Arc<DeviceRun>,
+        run: Arc<DeviceRun>,
         corrections: Run,
         copied: LogCopy<'_>,
         unnamed: Unnamed<'_>,
@@ -283,43 +281,8 @@ impl Writer {
         let terms = delta.terms().to_vec();
         let mended = delta.with_run(Arc::new(corrections), terms);
         let mended = head.snapshot.with_delta(mended);
-        let mut device = head.delta().device().to_vec();
-        let mut manifest = self.manifest();
-        let mut unnamed_too = self.unnamed([]);
-        if let Some(entry) = self.write_memory_run(&mended)? {
-            unnamed_too.push(entry.id.folder());
-            device.push(Arc::new(DeviceRun::open(&self.pool, &entry)?));
-            manifest.runs.push(entry);
-        }
-        let base_terms = head.snapshot.base_terms();
-        let is_empty = run.entry().changes() == 0;
-        if !is_empty {
-            let unshared = Arc::get_mut(&mut run).expect("nothing else reads it by now");
-            unshared.number_terms(&first_new(&base_terms, &device));
-            manifest.runs.push(run.entry().clone());
-            device.push(run);
-        }
-        let snapshot = on_device(&mended, device);
-        let (ticket, changed, time) = copied.submit(&snapshot, &added)?;
-        self.log.wait(ticket)?;
-        head.last += 1;
-        let last = head.last;
-        let version = Version {
-            position: last,
-            time,
-        };
-        let version = head.snapshot.versioned().committed(&changed, version);
-        let snapshot = snapshot.with_version(version);
-        // Transactions that have not seen the load may have changed the same quads.
-        head.recent.forget_all(last);
-        log_of(&mut manifest).position = Position(last + 1);
-        // The log has the load: if it cannot be put in place now, that must happen before anything else.
-        unnamed_too.keep();
-        if !is_empty {
-            unnamed.keep();
-        }
-        head.unsettled = Some(NewState::new(manifest, snapshot));
-        self.check(head)
+        let submit = |snapshot: &Snapshot| copied.submit(snapshot, &added, None);
+        self.put_on_top(head, &mended, run, submit, unnamed)
     }
 
     /// Reports a load's progress to a test.
@@ -339,17 +302,6 @@ impl Writer {
 /// Called when a load reaches a step; set by tests.
 #[cfg(test)]
 pub(super) type LoadHook = Arc<dyn Fn(LoadStep) + Send + Sync>;
-
-/// Returns a snapshot of the same base, whose changes and new terms are those of these runs.
-fn on_device(snapshot: &Snapshot, device: Vec<Arc<DeviceRun>>) -> Snapshot {
-    let base_terms = snapshot.base_terms();
-    let terms = TermStore::new(&first_new(&base_terms, &device));
-    snapshot.with_delta(Delta::new(
-        base_terms,
-        device,
-        TermView::new(Arc::new(terms)),
-    ))
-}
 
 /// Returns the corrections that undo changes by runs on the device to loaded quads.
 fn correct_device(
@@ -393,86 +345,5 @@ fn corrected(loaded: &Loaded, corrections: &Run) -> LoadReport {
         quads: report.quads + more - fewer,
         known_quads: report.known_quads + fewer - more,
         ..report
-    }
-}
-
-/// The log's copy of a run; removed on drop unless a commit that names it was submitted.
-struct LogCopy<'l> {
-    log: &'l Log,
-    bulk: Option<BulkWriter>,
-    /// The graphs of its quads.
-    changed: ChangedGraphs,
-    /// Quads of the run that it leaves out, sorted.
-    left_out: Vec<Quad>,
-}
-
-impl<'l> LogCopy<'l> {
-    fn write(
-        log: &'l Log,
-        snapshot: &Snapshot,
-        run: &Arc<DeviceRun>,
-        left_out: Vec<Quad>,
-        threads: usize,
-    ) -> Result<Self, StoreError> {
-        let mut copy = Self {
-            log,
-            bulk: Some(log.begin_bulk()?),
-            changed: ChangedGraphs::default(),
-            left_out,
-        };
-        let bulk = copy.bulk.as_mut().expect("just begun");
-        live::change_sets(
-            snapshot,
-            run,
-            &copy.left_out,
-            threads,
-            |set| Ok((BulkChunk::all_of(&set)?, ChangedGraphs::of(&set))),
-            |(chunks, changed)| {
-                copy.changed.extend(&changed);
-                Ok(chunks.iter().try_for_each(|chunk| bulk.push_chunk(chunk))?)
-            },
-        )?;
-        Ok(copy)
-    }
-
-    /// Appends further added quads, makes the copy durable, and submits the commit that names it. Returns also the
-    /// commit's graphs and its time.
-    fn submit(
-        mut self,
-        snapshot: &Snapshot,
-        added: &[Quad],
-    ) -> Result<(Ticket, ChangedGraphs, u64), StoreError> {
-        let bulk = self.bulk.as_mut().expect("it is submitted once");
-        for quads in added.chunks(CHANGES) {
-            let rows: Vec<(Quad, bool)> = quads.iter().map(|&quad| (quad, true)).collect();
-            let set = change_set(snapshot, &rows, usize::MAX, |_| ())?;
-            let set = set.expect("nothing is too long");
-            self.changed.add(&set);
-            bulk.push(&set)?;
-        }
-        let bulk = self.bulk.take().expect("it is submitted once");
-        let name = bulk.name().to_owned();
-        let time = system::now_us();
-        let submit = |changes: Bulk| {
-            self.log.submit(&[Entry {
-                time,
-                key: None,
-                changes: Changes::Bulk(changes),
-            }])
-        };
-        let submitted = bulk.finish().and_then(submit);
-        if submitted.is_err() {
-            // No commit names it.
-            self.log.discard(&name);
-        }
-        Ok((submitted?, std::mem::take(&mut self.changed), time))
-    }
-}
-
-impl Drop for LogCopy<'_> {
-    fn drop(&mut self) {
-        if let Some(bulk) = self.bulk.take() {
-            self.log.discard_bulk(bulk);
-        }
     }
 }

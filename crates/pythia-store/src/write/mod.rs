@@ -13,10 +13,16 @@ mod compaction_tests;
 mod conflicts;
 #[cfg(test)]
 mod fault_tests;
+#[cfg(test)]
+mod graphs_tests;
 mod install;
+mod large;
+#[cfg(test)]
+mod large_tests;
 mod load;
 #[cfg(test)]
 mod load_tests;
+mod log_copy;
 mod logged;
 mod maintenance;
 mod options;
@@ -26,6 +32,7 @@ mod replay;
 mod scrub;
 #[cfg(test)]
 mod serializable_tests;
+mod spilled;
 #[cfg(test)]
 mod tests;
 mod transaction;
@@ -76,8 +83,11 @@ pub(crate) struct Writer {
     scrub_pace: Pace,
     /// Held while runs are written or merged.
     maintenance: Mutex<()>,
-    /// Held while a new base is written.
-    compacting: Mutex<()>,
+    /// Held while a new base is written; shared by commits of runs, which a new base with other ids would have to
+    /// replay.
+    compacting: RwLock<()>,
+    /// Held while a load runs.
+    loading: Mutex<()>,
     /// The state that a running or interrupted compaction makes into a new base. The store keeps this state's runs.
     /// If ids change, it also keeps the log from the state's position on, which the compaction replays at the end.
     compacting_from: Mutex<Option<CompactedState>>,
@@ -201,7 +211,8 @@ impl Writer {
             scrub_pace: Pace::new(options.scrub_bytes_per_second),
             options,
             maintenance: Mutex::default(),
-            compacting: Mutex::default(),
+            compacting: RwLock::default(),
+            loading: Mutex::default(),
             compacting_from: Mutex::new(interrupted),
             apart: Mutex::default(),
             runs_made: AtomicU64::new(runs_made),

@@ -32,6 +32,8 @@ pub struct MaintenanceOptions {
     /// Memory for runs and new terms; beyond it, they are written to the device. Commits wait once they take twice as
     /// much.
     pub memory_bytes: usize,
+    /// Memory for the changes of a transaction; beyond it, they are written to the device before they are committed.
+    pub transaction_bytes: usize,
     /// Limit of the runs on the device; a step that would exceed it first merges some.
     pub runs_max: usize,
     /// The store is compacted when changes reach this percentage of the base.
@@ -52,6 +54,7 @@ impl Default for MaintenanceOptions {
     fn default() -> Self {
         Self {
             memory_bytes: 64 << 20,
+            transaction_bytes: 64 << 20,
             runs_max: RUNS_MAX,
             compaction_percent: 10,
             compaction_quads_min: 1 << 16,

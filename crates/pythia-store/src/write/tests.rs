@@ -57,7 +57,16 @@ fn empty_of(terms: u64) -> Arc<MemoryStorage> {
 }
 
 pub(super) fn open(storage: Arc<dyn Storage>) -> Result<Store, StoreError> {
-    Store::open_storage_for_writing(storage, OPEN, &write_options())
+    open_spilling(storage, false)
+}
+
+/// As [`open`]; if asked for, each change of a transaction moves its earlier ones to the device.
+pub(super) fn open_spilling(storage: Arc<dyn Storage>, spills: bool) -> Result<Store, StoreError> {
+    let mut options = write_options();
+    if spills {
+        options.maintenance.transaction_bytes = 0;
+    }
+    Store::open_storage_for_writing(storage, OPEN, &options)
 }
 
 fn key(name: &str) -> TermKey<'_> {
@@ -224,6 +233,19 @@ pub(super) fn steps() -> impl Strategy<Value = Vec<Step>> {
     prop::collection::vec((numbers(), numbers(), after), 1..20)
 }
 
+/// Moves actions at a load's end before it: then a transaction with changes on the device would wait for the load,
+/// whose thread it runs on.
+fn spilling(mut steps: Vec<Step>) -> Vec<Step> {
+    for (_, _, after) in &mut steps {
+        if let After::LoadBeside(_, beside) = after {
+            for beside in beside {
+                beside.step = beside.step.min(LoadStep::Copied);
+            }
+        }
+    }
+    steps
+}
+
 /// Runs the action after a step, on a store with these quads.
 pub(super) fn maintain(
     store: &Store,
@@ -312,8 +334,14 @@ pub(super) fn quads(numbers: &[u8]) -> Vec<Named> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
     #[test]
-    fn changes_and_loads_are_those_of_a_set_and_outlive_a_restart(changes in steps(), restart in 0..20usize) {
+    fn changes_and_loads_are_those_of_a_set_and_outlive_a_restart(
+        changes in steps(),
+        restart in 0..20usize,
+        spills in prop::bool::weighted(0.2),
+    ) {
         let storage = empty();
+        let changes = if spills { spilling(changes) } else { changes };
+        let open = |storage| open_spilling(storage, spills);
         let mut store = open(storage.clone()).expect("sound");
         let mut model: BTreeSet<Named> = BTreeSet::new();
         for (number, (add, remove, after)) in changes.iter().enumerate() {
@@ -348,9 +376,12 @@ proptest! {
         changes in steps(),
         crash in 1..1500u64,
         seed in any::<u64>(),
+        spills in prop::bool::weighted(0.2),
     ) {
         let disk = empty();
         let faulty = FaultyStorage::new(disk.clone(), FaultPlan::crash_at(crash, seed));
+        let changes = if spills { spilling(changes) } else { changes };
+        let open = |storage| open_spilling(storage, spills);
         let mut states = vec![BTreeSet::new()];
         let mut acknowledged = 0;
         if let Ok(store) = open(Arc::new(faulty.clone())) {

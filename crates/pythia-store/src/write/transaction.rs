@@ -1,8 +1,8 @@
 //! A transaction: a private view of the store, and its changes.
 //!
-//! The changes are in memory until they are committed: runs of quads and new terms. An [`Allowance`] may limit that
-//! memory; the transaction reserves from it before it allocates, including memory that is needed only while runs are
-//! merged or committed.
+//! The changes are in memory until they are committed: runs of quads and new terms. Quads that take too much of it are
+//! written to the device ([`super::spilled`]). An [`Allowance`] may limit that memory; the transaction reserves from it
+//! before it allocates, including memory that is needed only while runs are merged, written or committed.
 
 use std::sync::{Arc, Weak};
 
@@ -13,9 +13,12 @@ use pythia_rdf::{TermId, TermKey};
 use super::Begun;
 use super::Writer;
 use super::commit::Proposal;
+use super::large::{LargeProposal, RENUMBERED_BYTES};
 use super::logged::{LOGGED_BYTES, LOGGED_QUAD_BYTES, Logged};
+use super::spilled::{SpilledRuns, WRITING_BYTES};
 use super::validation::Validation;
 use crate::allowance::Allowance;
+use crate::delta::device::DeviceRun;
 use crate::delta::{Delta, Quad, Run, TermStore, TermView, is_merged};
 use crate::pattern::{GraphFilter, Order, QuadPattern};
 use crate::snapshot::{Reads, Snapshot};
@@ -28,6 +31,10 @@ const CHANGE_BYTES: usize = 256;
 const CHANGED_ROWS: (usize, usize) = (128, 8192);
 /// Quads that are changed together take one part in this many of the remaining memory, within these bounds.
 const CHANGED_PART: usize = 16;
+/// Changes are written to the device when they take one part in this many of the memory that the transaction may take,
+/// and at least this many bytes.
+const SPILLED_PART: usize = 8;
+const SPILLED_BYTES_MIN: usize = 8 << 20;
 /// Bytes per changed quad during a commit, in addition to the rows of runs: its ids and signs while they are sorted.
 const COMMIT_BYTES: usize = 48;
 /// Bytes per new term during a commit: its private id and its shared id.
@@ -45,7 +52,9 @@ pub struct Transaction {
     view: Snapshot,
     /// Terms that the store does not have.
     terms: Arc<TermStore>,
-    /// The runs it has made. Snapshots may hold some that its view has dropped.
+    /// Its changes on the device, which are older than those in memory.
+    spilled: Option<SpilledRuns>,
+    /// The runs in memory that it has made. Snapshots may hold some that its view has dropped.
     made: Vec<Weak<Run>>,
     watched: Vec<Watched>,
     allowance: Option<Box<dyn Allowance>>,
@@ -90,6 +99,7 @@ impl Transaction {
             begun,
             view,
             terms,
+            spilled: None,
             made: Vec::new(),
             watched: Vec::new(),
             allowance: options.changes,
@@ -109,7 +119,9 @@ impl Transaction {
     /// Returns the approximate memory of its changes and new terms.
     pub fn memory_bytes(&self) -> usize {
         let runs = self.made.iter().filter_map(Weak::upgrade);
-        runs.map(|run| run.memory_bytes()).sum::<usize>() + self.terms.memory_bytes()
+        let spilled = self.spilled.iter().map(SpilledRuns::memory_bytes);
+        let runs = runs.map(|run| run.memory_bytes());
+        runs.chain(spilled).sum::<usize>() + self.terms.memory_bytes()
     }
 
     /// Returns the ids of terms, in their order. New terms get ids that only this transaction's snapshots know. Reads
@@ -162,12 +174,13 @@ impl Transaction {
     }
 
     fn change_part(&mut self, quads: &[Quad], sign: i32) -> Result<u64, StoreError> {
+        self.spill_if_large()?;
         self.charge(quads.len() * CHANGE_BYTES + self.merging_bytes(quads.len()))?;
         let mut quads = quads.to_vec();
         quads.sort_unstable();
         quads.dedup();
         let there = self.view.contains(&quads)?;
-        self.record_unchanged(&quads, &there, sign);
+        self.record_unchanged(&quads, &there, sign)?;
         let changed = quads
             .iter()
             .zip(there)
@@ -188,28 +201,44 @@ impl Transaction {
 
     /// Records the quads that a change leaves as they were when the transaction began: their state was read. All others
     /// are compared with those of other commits as changes.
-    fn record_unchanged(&self, quads: &[Quad], there: &[bool], sign: i32) {
+    fn record_unchanged(
+        &self,
+        quads: &[Quad],
+        there: &[bool],
+        sign: i32,
+    ) -> Result<(), StoreError> {
         if self.view.reads().is_none() {
-            return;
+            return Ok(());
         }
-        let is_own = |quad: &Quad| {
-            let mut runs = self.own_runs().iter();
-            runs.any(|run| !run.rows(Order::Spo).range(quad).is_empty())
-        };
         for (quad, &there) in quads.iter().zip(there) {
             let is_changed = there == (sign < 0);
             // A change of one of its own changes undoes that.
-            if !is_changed || is_own(quad) {
+            if !is_changed || self.has_changed(quad)? {
                 self.view.depend_on(&exactly(quad));
             }
         }
+        Ok(())
+    }
+
+    /// Returns whether one of its own runs has a quad.
+    fn has_changed(&self, quad: &Quad) -> Result<bool, StoreError> {
+        let has = |run: &Arc<Run>| !run.rows(Order::Spo).range(quad).is_empty();
+        if self.own_runs().iter().any(has) {
+            return Ok(true);
+        }
+        for run in self.spilled.iter().flat_map(SpilledRuns::runs) {
+            if run.has(quad, true)? || run.has(quad, false)? {
+                return Ok(true);
+            }
+        }
+        Ok(false)
     }
 
     fn delta(&self) -> &Arc<Delta> {
         self.view.delta().expect("a writer's snapshots have one")
     }
 
-    /// Returns its runs, the largest and oldest first.
+    /// Returns its runs in memory, the largest and oldest first.
     fn own_runs(&self) -> &[Arc<Run>] {
         &self.delta().runs()[self.begun.delta().runs().len()..]
     }
@@ -271,10 +300,42 @@ impl Transaction {
         self.set_runs(runs);
     }
 
-    /// Replaces its runs by these.
+    /// Replaces its runs in memory by these.
     fn set_runs(&mut self, runs: Vec<Arc<Run>>) {
-        let delta = self.delta().with_own_runs(self.begun.delta(), runs);
+        let spilled = self.spilled.as_ref().map_or(&[][..], SpilledRuns::runs);
+        let delta = self
+            .delta()
+            .with_own_runs(self.begun.delta(), spilled, runs);
         self.view = self.view.with_delta(delta);
+    }
+
+    /// Writes its changes in memory to the device if they take too much of it, and there is memory to do so.
+    fn spill_if_large(&mut self) -> Result<(), StoreError> {
+        let runs = self.own_runs().iter();
+        let bytes: usize = runs.map(|run| run.memory_bytes()).sum();
+        let left = self.allowance.as_ref().map_or(usize::MAX, |a| a.left());
+        let share = (left.saturating_add(bytes) / SPILLED_PART).max(SPILLED_BYTES_MIN);
+        let limit = self.writer.options.transaction_bytes.min(share);
+        if bytes < limit || left < WRITING_BYTES {
+            return Ok(());
+        }
+        self.spill()
+    }
+
+    /// Writes its changes in memory to the device.
+    fn spill(&mut self) -> Result<(), StoreError> {
+        let runs = self.own_runs().to_vec();
+        if runs.is_empty() {
+            return Ok(());
+        }
+        self.charge(WRITING_BYTES)?;
+        let options = self.begun.snapshot.base().options();
+        let new = || SpilledRuns::new(&self.writer, options, self.begun.delta().terms()[0].ends());
+        self.spilled.get_or_insert_with(new).write(&runs)?;
+        drop(runs);
+        self.set_runs(Vec::new());
+        self.made.retain(|made| made.strong_count() > 0);
+        self.charge(0)
     }
 
     /// Makes the changes durable and visible, all at once.
@@ -291,6 +352,9 @@ impl Transaction {
     /// As [`Self::commit`], once for each key: if the log has a commit with this key, changes nothing and returns
     /// that commit's position (Hyder §4.1).
     pub fn commit_with_key(mut self, key: Option<&str>) -> Result<Committed, StoreError> {
+        if let Some(run) = self.spilled_run()? {
+            return self.commit_spilled(run, key);
+        }
         let run = self.only_run()?;
         if run.len() == 0 && key.is_none() {
             return Ok(Committed {
@@ -324,6 +388,49 @@ impl Transaction {
             changed: logged.changed,
             watched: self.watched.clone(),
             key: key.map(str::to_owned),
+        })
+    }
+
+    /// Takes all changes out of the view, as one run on the device, if some of them are there and not all cancel.
+    fn spilled_run(&mut self) -> Result<Option<Arc<DeviceRun>>, StoreError> {
+        if self.spilled.is_none() {
+            return Ok(None);
+        }
+        self.spill()?;
+        self.charge(WRITING_BYTES)?;
+        let spilled = self.spilled.take();
+        self.set_runs(Vec::new());
+        let Some(run) = spilled.map_or(Ok(None), SpilledRuns::into_one)? else {
+            return Ok(None);
+        };
+        // Snapshots may refer to a run that was not merged.
+        Ok(Some(match Arc::try_unwrap(run) {
+            Ok(run) => Arc::new(run),
+            Err(shared) => Arc::new(DeviceRun::open(&self.writer.pool, shared.entry())?),
+        }))
+    }
+
+    /// Commits changes on the device.
+    fn commit_spilled(
+        mut self,
+        run: Arc<DeviceRun>,
+        key: Option<&str>,
+    ) -> Result<Committed, StoreError> {
+        let of_terms = match self.terms.len() {
+            0 => 0,
+            terms => self.terms.memory_bytes() + terms * 2 * NUMBER_BYTES + RENUMBERED_BYTES,
+        };
+        self.charge(run.memory_bytes() + of_terms + WRITING_BYTES)?;
+        let reads = self.view.reads().and_then(Reads::take);
+        self.writer.commit_large(LargeProposal {
+            begin: self.begun.position,
+            view: self.view.clone(),
+            run,
+            terms: TermView::new(Arc::clone(&self.terms)),
+            watched: self.watched.clone(),
+            key: key.map(str::to_owned),
+            reads: reads
+                .map(|reads| Validation::new(reads, &self.begun.snapshot, self.begun.position)),
         })
     }
 

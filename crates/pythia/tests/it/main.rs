@@ -9,6 +9,7 @@ mod exact_casts;
 mod federation;
 mod formats;
 mod governed;
+mod graphs;
 mod hops;
 mod hostile;
 mod isolation;
