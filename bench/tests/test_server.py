@@ -17,7 +17,7 @@ from pathlib import Path
 BENCH = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(BENCH))
 
-from peers import engines, hostile, memory, overload, points, processes, server_rate  # noqa: E402
+from peers import engines, graphs, hostile, memory, overload, points, processes, server_rate  # noqa: E402
 
 INSTANCES = "<http://www4.wiwiss.fu-berlin.de/bizer/bsbm/v01/instances/{}>"
 
@@ -124,6 +124,16 @@ class SmallRuns(unittest.TestCase):
         self.assertEqual(code, 0, said.getvalue())
         cases = json.loads(figures.read_text(encoding="utf-8"))["cases"]
         self.assertEqual([case["case"] for case in cases], ["star", "replace", "uploads"])
+
+    def test_requests_about_graphs_are_measured(self):
+        figures = Path(self.folder.name) / "graphs.json"
+        said = io.StringIO()
+        with contextlib.redirect_stdout(said):
+            code = graphs.main(["--peers", "pythia", "--graphs", "120", "--rounds", "1", "--json", str(figures)])
+        self.assertEqual(code, 0, said.getvalue())
+        record = json.loads(figures.read_text(encoding="utf-8"))
+        self.assertEqual(set(record["seconds"]), set(graphs.REQUESTS))
+        self.assertEqual({len(found["pythia"]) for found in record["seconds"].values()}, {1})
 
     def test_nonsense_is_sent(self):
         said = io.StringIO()
