@@ -258,8 +258,8 @@ fn hops(name: &str, rows: &[Quad], page_bytes: usize) -> Result<(), Box<dyn Erro
     shuffled.sort_unstable_by_key(|node| shuffle(node.0 as usize));
     timed("one node, its page alone", shuffled.len(), || {
         for node in &shuffled {
-            let page = file.directory().locate(node.0).start;
-            black_box(file.file().page(page as u64).expect("a whole file"));
+            let page = file.page_of(*node).expect("a whole file");
+            black_box(file.file().page(page).expect("a whole file"));
         }
     });
     timed("one node, all edges", shuffled.len(), || {

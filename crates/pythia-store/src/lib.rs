@@ -7,6 +7,7 @@ pub mod compact;
 pub mod delta;
 pub mod device;
 pub mod dictionary;
+mod directory_pages;
 mod error;
 pub mod folders;
 pub mod graph;

@@ -387,6 +387,11 @@ impl Store {
         self.pool.device()
     }
 
+    /// Returns whether the base has the form that this program writes, whatever the format of the store.
+    pub fn has_newest_base(&self) -> bool {
+        self.manifest().dictionary.is_some() && self.snapshot().base().is_of_newest_format()
+    }
+
     /// Returns the state as it is on the device.
     pub fn manifest(&self) -> Arc<Manifest> {
         Arc::clone(&self.state.read().manifest)

@@ -367,6 +367,11 @@ impl Check<'_> {
         whole
     }
 
+    /// Checks the checksums of the directory pages, which are after the other pages of a file.
+    fn directory_pages(&mut self, file: &PagedFile, pages: u64) -> bool {
+        self.pages(file, pages..file.page_count(), |_, _| {})
+    }
+
     fn problem(&mut self, file: &str, page: Option<u64>, message: impl Into<String>) {
         if self.report.problems.len() >= self.problems_max {
             self.report.unlisted_problems += 1;

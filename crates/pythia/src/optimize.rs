@@ -104,13 +104,15 @@ pub fn upgrade(
     options: OptimizeOptions,
     threads: usize,
 ) -> Result<Option<(u32, Compacted)>, StoreError> {
-    let before = manifest_of(path)?;
-    let Some(before) = before.filter(|manifest| manifest.dictionary.is_none()) else {
+    let store = Store::open(path, opening(options))?;
+    let before = store.manifest().format;
+    if store.has_newest_base() {
         return Ok(None);
-    };
+    }
+    drop(store);
     let write = write_options(path, options, threads);
     let store = Store::open_for_writing(path, opening(options), &write)?;
-    Ok(Some((before.format, store.compact()?)))
+    Ok(Some((before, store.compact()?)))
 }
 
 fn opening(options: OptimizeOptions) -> OpenOptions {

@@ -211,7 +211,8 @@ impl FileInner {
                 buffer,
             });
             let hash = key.hash();
-            self.pool.shard(hash).publish(hash, Arc::clone(&frame));
+            let shared = Arc::clone(&frame);
+            self.pool.shard(hash).publish(hash, shared, self.stays);
             Page(frame)
         });
         Ok(pages.collect())

@@ -3,6 +3,7 @@
 use std::fmt;
 use std::ops::Range;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use super::ahead::Pages;
 use super::counters::DeviceCounters;
@@ -34,6 +35,8 @@ pub(super) struct FileInner {
     scan: Window,
     id: u32,
     page_count: u64,
+    /// Whether its pages stay in the pool longer than other pages do.
+    pub(super) stays: bool,
 }
 
 /// Limits of one window of pages.
@@ -81,6 +84,27 @@ impl PagedFile {
                 scan,
                 id,
                 page_count,
+                stays: false,
+            }),
+        }
+    }
+
+    /// Returns the same file, opened again for pages that many reads need first, as those of a directory do: they stay
+    /// in the pool longer than other pages, and are counted under `group`.
+    #[must_use]
+    pub fn staying(&self, group: &'static str) -> Self {
+        let inner = &*self.inner;
+        let id = inner.pool.next_file.fetch_add(1, Ordering::Relaxed);
+        let (group, counters) = inner.pool.group(group);
+        Self {
+            inner: Arc::new(FileInner {
+                pool: Arc::clone(&inner.pool),
+                file: Arc::clone(&inner.file),
+                group,
+                counters,
+                id,
+                stays: true,
+                ..*inner
             }),
         }
     }

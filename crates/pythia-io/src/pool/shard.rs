@@ -132,22 +132,26 @@ impl Shard {
         }
     }
 
-    /// Publishes a page that this thread had claimed.
-    pub(super) fn publish(&mut self, hash: u64, frame: Arc<Frame>) {
+    /// Publishes a page that this thread had claimed. One that `stays` begins with as many uses as a page can have.
+    pub(super) fn publish(&mut self, hash: u64, frame: Arc<Frame>, stays: bool) {
         let key = frame.key;
+        if stays {
+            frame.set_uses(USES_MAX);
+        }
         let page_bytes = frame.buffer.len();
         if let Some(slot) = self.table.find_mut(hash, |slot| slot.key == key) {
             slot.residence = Residence::Cached(frame);
         }
         let place = self.ghost_place(hash);
         let ghost = self.ghosts[place] == fingerprint(hash);
+        if ghost {
+            self.ghosts[place] = 0;
+        }
         let queues = self.queues(page_bytes);
         // A page that came back soon after it was evicted has proved that it is used.
-        if ghost {
-            queues.main.push_back(key);
-            self.ghosts[place] = 0;
-        } else {
-            queues.small.push_back(key);
+        match ghost || stays {
+            true => queues.main.push_back(key),
+            false => queues.small.push_back(key),
         }
     }
 

@@ -1,41 +1,70 @@
-//! The part of the dictionary that is kept in memory: the page of each rank, the page of each key, and the symbol
-//! tables.
+//! The directory of a dictionary: the page of each rank, the page of each key, on directory pages; and in memory the
+//! beginnings of these pages, and the symbol tables.
 
+use std::cmp::Ordering;
 use std::ops::Range;
+use std::sync::Arc;
 
+use pythia_io::PagedFile;
 use pythia_io::bytes::{ByteReader, ByteWriter};
 use pythia_rdf::TermKind;
 
-use super::format::{PAGE_BYTES_MAX, PAGE_BYTES_MIN};
+use super::directory_page::{DirectoryPage, OpenDirectoryPage, PageStart};
+use super::format::{Damage, PAGE_BYTES_MAX, PAGE_BYTES_MIN};
 use super::separators::{SEPARATOR_BYTES_MAX, Separators};
 use super::symbols::SymbolTable;
 use crate::StoreError;
+use crate::directory_pages::{Held, Place};
+
+/// The bit of the page size, in the stored form, that says that there are directory pages.
+const ON_PAGES: u32 = 1 << 31;
 
 /// The in-memory part of a dictionary, made by [`DictionaryWriter`](super::DictionaryWriter).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DictionaryDirectory {
     page_bytes: usize,
+    /// Pages of entries and overflow.
     page_count: u64,
     kinds: [KindDirectory; KIND_COUNT],
     tables: Vec<SymbolTable>,
+    /// The directory pages of all kinds, one kind after the other.
+    place: Place,
 }
 
 const KIND_COUNT: usize = TermKind::DICTIONARY.len();
 
-/// The pages of one kind.
+/// The entry pages of one kind. What is known of each is on directory pages; their beginnings are here.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct KindDirectory {
     /// Number of keys.
     count: u64,
     /// Bytes of all keys.
     key_bytes: u64,
-    /// Number of the first page.
-    first_page: u64,
-    /// Rank of the first key of each entry page.
+    entry_pages: usize,
+    overflow_pages: u64,
+    /// Number of the first directory page among those of all kinds.
+    first_directory_page: usize,
+    /// Of each directory page: the index of its first entry page, and the rank of the first key there.
+    first_indexes: Vec<usize>,
     first_ranks: Vec<u64>,
+    /// The separators of these entry pages.
     separators: Separators,
-    /// Entry pages with overflow pages: index, and number of overflow pages up to and including its own.
-    overflows: Vec<(u64, u64)>,
+}
+
+/// The directory of a dictionary that is being written.
+#[derive(Clone, Debug)]
+pub(super) struct OpenDirectory {
+    page_bytes: usize,
+    kinds: [OpenKind; KIND_COUNT],
+    tables: Vec<SymbolTable>,
+}
+
+/// The entry pages of one kind of a dictionary that is being written.
+#[derive(Clone, Debug, Default)]
+pub(super) struct OpenKind {
+    directory: KindDirectory,
+    open: OpenDirectoryPage,
+    pages: Vec<Vec<u8>>,
 }
 
 /// Size of one kind's part of the dictionary.
@@ -63,23 +92,28 @@ pub(super) struct PagePlace {
 }
 
 impl DictionaryDirectory {
-    pub(super) fn new(page_bytes: usize) -> Self {
-        Self {
-            page_bytes,
-            page_count: 0,
-            kinds: Default::default(),
-            tables: Vec::new(),
-        }
-    }
-
     /// Returns the page size in bytes.
     pub fn page_bytes(&self) -> usize {
         self.page_bytes
     }
 
-    /// Returns the number of pages in the file.
+    /// Returns the number of pages of entries and overflow.
     pub fn page_count(&self) -> u64 {
         self.page_count
+    }
+
+    /// Returns whether there are directory pages.
+    pub(crate) fn is_on_pages(&self) -> bool {
+        matches!(self.place, Place::File(_))
+    }
+
+    /// Returns the number of pages of the file, directory pages included.
+    pub fn file_pages(&self) -> u64 {
+        let own = match self.place {
+            Place::File(_) => self.kinds.iter().map(|kind| kind.first_ranks.len()).sum(),
+            Place::Memory(_) => 0,
+        };
+        self.page_count + own as u64
     }
 
     /// Returns the number of distinct terms of `kind`; ranks are below it.
@@ -99,8 +133,8 @@ impl DictionaryDirectory {
         KindStatistics {
             terms: kind.count,
             key_bytes: kind.key_bytes,
-            entry_pages: kind.page_count() as u64,
-            overflow_pages: kind.overflow_page_count(),
+            entry_pages: kind.entry_pages as u64,
+            overflow_pages: kind.overflow_pages,
         }
     }
 
@@ -111,45 +145,38 @@ impl DictionaryDirectory {
 
     /// Returns the bytes of memory of the directory.
     pub fn memory_bytes(&self) -> usize {
-        let kinds = self.kinds.iter().map(|kind| {
-            kind.first_ranks.len() * 8 + kind.separators.memory_bytes() + kind.overflows.len() * 16
-        });
-        kinds.sum::<usize>() + self.tables.len() * SymbolTable::MEMORY_BYTES
+        let kinds = self
+            .kinds
+            .iter()
+            .map(|kind| kind.first_ranks.len() * 16 + kind.separators.memory_bytes());
+        let tables = self.tables.len() * SymbolTable::MEMORY_BYTES;
+        kinds.sum::<usize>() + tables + self.place.memory_bytes()
     }
 
     pub(super) fn tables(&self) -> &[SymbolTable] {
         &self.tables
     }
 
-    /// Adds a symbol table; `None` if there are as many as pages can refer to.
-    pub(super) fn add_table(&mut self, table: SymbolTable) -> Option<u16> {
-        let number = u16::try_from(self.tables.len()).ok()?;
-        self.tables.push(table);
-        Some(number)
-    }
-
     /// Returns the pages of a dictionary kind; `None` for other kinds.
-    pub(super) fn kind(&self, kind: TermKind) -> Option<&KindDirectory> {
+    fn kind(&self, kind: TermKind) -> Option<&KindDirectory> {
         self.kinds.get(kind_index(kind)?)
     }
 
-    pub(super) fn kind_mut(&mut self, kind: TermKind) -> &mut KindDirectory {
-        let index = kind_index(kind).expect("keys are of dictionary kinds");
-        &mut self.kinds[index]
-    }
-
-    /// Numbers the kinds' pages one after the other, once all are known.
-    pub(super) fn close(&mut self) {
-        self.page_count = 0;
-        for kind in &mut self.kinds {
-            kind.first_page = self.page_count;
-            self.page_count += kind.first_ranks.len() as u64 + kind.overflow_page_count();
-        }
+    /// Returns lookups among the pages of a dictionary kind, in the file that this is the directory of; `None` for
+    /// other kinds. `file` is [`staying`](PagedFile::staying).
+    pub(super) fn lookup<'d>(&'d self, kind: TermKind, file: &'d PagedFile) -> Option<Lookup<'d>> {
+        Some(Lookup {
+            file,
+            place: &self.place,
+            kind: self.kind(kind)?,
+            held: Held::default(),
+        })
     }
 
     /// Appends the directory's bytes.
     pub fn encode(&self, writer: &mut ByteWriter) {
-        writer.u32(u32::try_from(self.page_bytes).expect("pages of at most 64 KiB"));
+        let page_bytes = u32::try_from(self.page_bytes).expect("pages of at most 64 KiB");
+        writer.u32(page_bytes | ON_PAGES);
         writer.u64(self.page_count);
         writer.varint(self.tables.len() as u64);
         for table in &self.tables {
@@ -161,178 +188,416 @@ impl DictionaryDirectory {
         }
     }
 
-    /// Reads the output of [`Self::encode`], and checks that it is consistent.
+    /// Reads the output of [`Self::encode`], or the whole directory of a file that has no directory pages; checks that
+    /// it is consistent.
     pub fn decode(reader: &mut ByteReader<'_>) -> Result<Self, StoreError> {
-        let page_bytes = reader.u32()? as usize;
+        let size = reader.u32()?;
+        let page_bytes = (size & !ON_PAGES) as usize;
         if !(PAGE_BYTES_MIN..=PAGE_BYTES_MAX).contains(&page_bytes) {
             return Err(reader.corrupt("a dictionary page size of 4 to 64 KiB before this place"));
         }
-        let mut directory = Self::new(page_bytes);
-        directory.page_count = reader.u64()?;
+        let page_count = reader.u64()?;
+        let mut open = OpenDirectory::new(page_bytes);
         for _ in 0..reader.count(1)? {
             let table = SymbolTable::decode(reader)?;
-            directory
-                .add_table(table)
+            open.add_table(table)
                 .ok_or_else(|| reader.corrupt::<StoreError>("at most 65,536 symbol tables"))?;
         }
-        let mut next_page = 0;
+        if size & ON_PAGES == 0 {
+            open.read_whole(reader, page_count)?;
+            return Ok(open.keep());
+        }
+        let mut directory = Self {
+            page_bytes,
+            page_count,
+            kinds: Default::default(),
+            tables: open.tables,
+            place: Place::File(page_count),
+        };
+        let (mut pages, mut directory_pages) = (0_u64, 0);
         for (kind, slot) in TermKind::DICTIONARY.iter().zip(&mut directory.kinds) {
             if reader.u8()? != *kind as u8 {
                 return Err(reader.corrupt("the dictionary kinds in id order"));
             }
-            *slot = KindDirectory::decode(reader, next_page)?;
-            next_page = slot
-                .end_page()
-                .filter(|&end| end <= directory.page_count)
-                .ok_or_else(|| {
-                    reader.corrupt::<StoreError>("no more pages than the dictionary has")
-                })?;
+            *slot = KindDirectory::decode(reader, directory_pages)?;
+            pages = pages
+                .saturating_add(slot.entry_pages as u64)
+                .saturating_add(slot.overflow_pages);
+            directory_pages += slot.first_ranks.len();
         }
-        if next_page != directory.page_count {
+        if pages != page_count {
             return Err(reader.corrupt("as many pages as the dictionary has"));
         }
         Ok(directory)
     }
 }
 
-impl KindDirectory {
-    /// Returns the number of entry pages.
-    pub(super) fn page_count(&self) -> usize {
-        self.first_ranks.len()
+impl OpenDirectory {
+    pub(super) fn new(page_bytes: usize) -> Self {
+        Self {
+            page_bytes,
+            kinds: Default::default(),
+            tables: Vec::new(),
+        }
     }
 
-    fn overflow_page_count(&self) -> u64 {
-        self.overflows.last().map_or(0, |&(_, total)| total)
+    /// Returns the page size in bytes.
+    pub(super) fn page_bytes(&self) -> usize {
+        self.page_bytes
     }
 
-    /// Returns the page number after the last page.
-    fn end_page(&self) -> Option<u64> {
-        let pages = (self.page_count() as u64).checked_add(self.overflow_page_count())?;
-        self.first_page.checked_add(pages)
+    /// Adds a symbol table; `None` if there are as many as pages can refer to.
+    pub(super) fn add_table(&mut self, table: SymbolTable) -> Option<u16> {
+        let number = u16::try_from(self.tables.len()).ok()?;
+        self.tables.push(table);
+        Some(number)
     }
 
     /// Adds an entry page: the separator is above every key before it, and not above its first.
-    pub(super) fn add_page(&mut self, separator: &[u8]) {
-        self.first_ranks.push(self.count);
-        self.separators.push(separator);
+    pub(super) fn add_page(&mut self, kind: TermKind, number: u64, separator: &[u8]) {
+        let page_bytes = self.page_bytes;
+        self.kind(kind).add_page(number, separator, page_bytes);
     }
 
     /// Closes the page last added.
-    pub(super) fn close_page(&mut self, entry_count: u64, key_bytes: u64, overflow_pages: u32) {
-        self.count += entry_count;
-        self.key_bytes += key_bytes;
-        if overflow_pages > 0 {
-            let index = self.page_count() as u64 - 1;
-            let total = self.overflow_page_count() + u64::from(overflow_pages);
-            self.overflows.push((index, total));
-        }
+    pub(super) fn close_page(
+        &mut self,
+        kind: TermKind,
+        entry_count: u64,
+        key_bytes: u64,
+        overflow_pages: u32,
+    ) {
+        let directory = &mut self.kind(kind).directory;
+        directory.count += entry_count;
+        directory.key_bytes += key_bytes;
+        directory.overflow_pages += u64::from(overflow_pages);
     }
 
-    /// Returns the entry page with this index.
-    pub(super) fn place(&self, index: usize) -> PagePlace {
-        let before = self
-            .overflows
-            .partition_point(|&(owner, _)| owner < index as u64);
-        let overflow_pages = match before.checked_sub(1) {
-            Some(last) => self.overflows[last].1,
-            None => 0,
+    fn kind(&mut self, kind: TermKind) -> &mut OpenKind {
+        let index = kind_index(kind).expect("keys are of dictionary kinds");
+        &mut self.kinds[index]
+    }
+
+    /// Appends the directory pages to the file with `push`, which seals a page.
+    pub(super) fn finish<E>(
+        self,
+        mut push: impl FnMut(&mut [u8]) -> Result<u64, E>,
+    ) -> Result<DictionaryDirectory, E> {
+        let (mut directory, mut pages) = self.close();
+        for page in &mut pages {
+            push(page)?;
+        }
+        directory.place = Place::File(directory.page_count);
+        Ok(directory)
+    }
+
+    /// Keeps the directory pages in memory, for a file that has none.
+    fn keep(self) -> DictionaryDirectory {
+        let (mut directory, pages) = self.close();
+        directory.place = Place::Memory(pages.into_iter().map(Arc::from).collect());
+        directory
+    }
+
+    /// Returns the directory, without a place, and all directory pages.
+    fn close(self) -> (DictionaryDirectory, Vec<Vec<u8>>) {
+        let mut pages = Vec::new();
+        let kinds = self.kinds.map(|mut kind| {
+            kind.close_directory_page();
+            kind.directory.first_directory_page = pages.len();
+            pages.append(&mut kind.pages);
+            kind.directory
+        });
+        let page_counts = kinds
+            .iter()
+            .map(|kind| kind.entry_pages as u64 + kind.overflow_pages);
+        let directory = DictionaryDirectory {
+            page_bytes: self.page_bytes,
+            page_count: page_counts.sum(),
+            kinds,
+            tables: self.tables,
+            place: Place::Memory(Vec::new()),
         };
-        let first_rank = self.first_ranks[index];
-        let next = self.first_ranks.get(index + 1).copied();
-        PagePlace {
-            number: self.first_page + index as u64 + overflow_pages,
-            first_rank,
-            entry_count: next.unwrap_or(self.count) - first_rank,
-        }
+        (directory, pages)
     }
 
-    /// Returns the index of the page that holds `rank`.
-    pub(super) fn page_of_rank(&self, rank: u64) -> Option<usize> {
-        if rank >= self.count {
-            return None;
-        }
-        let after = self.first_ranks.partition_point(|&first| first <= rank);
-        after.checked_sub(1)
-    }
-
-    /// Returns the indexes of the pages that may hold `key`: one, unless separators had to be cut short.
-    pub(super) fn pages_of_key(&self, key: &[u8]) -> Range<usize> {
-        if self.page_count() == 0 {
-            return 0..0;
-        }
-        // The first separator is empty, so there is always one before the end.
-        let end = self.separators.count_not_above(key);
-        if let Some(prefix) = key.get(..SEPARATOR_BYTES_MAX) {
-            let below = self.separators.count_below(prefix);
-            if below < end {
-                return below.saturating_sub(1)..end;
+    /// Reads the kinds of a file that has no directory pages.
+    fn read_whole(
+        &mut self,
+        reader: &mut ByteReader<'_>,
+        page_count: u64,
+    ) -> Result<(), StoreError> {
+        let mut next_page = 0;
+        for (kind, slot) in TermKind::DICTIONARY.iter().zip(&mut self.kinds) {
+            if reader.u8()? != *kind as u8 {
+                return Err(reader.corrupt("the dictionary kinds in id order"));
             }
+            next_page = slot
+                .read_whole(reader, next_page, self.page_bytes)?
+                .filter(|&end| end <= page_count)
+                .ok_or_else(|| {
+                    reader.corrupt::<StoreError>("no more pages than the dictionary has")
+                })?;
         }
-        end.saturating_sub(1)..end
-    }
-
-    fn encode(&self, writer: &mut ByteWriter) {
-        writer.varint(self.count);
-        writer.varint(self.key_bytes);
-        writer.varint(self.page_count() as u64);
-        for index in 0..self.page_count() {
-            writer.varint(self.place(index).entry_count);
-        }
-        self.separators.encode(writer);
-        writer.varint(self.overflows.len() as u64);
-        let mut before = (0, 0);
-        for &(index, total) in &self.overflows {
-            writer.varint(index - before.0);
-            writer.varint(total - before.1);
-            before = (index, total);
+        match next_page == page_count {
+            true => Ok(()),
+            false => Err(reader.corrupt("as many pages as the dictionary has")),
         }
     }
+}
 
-    fn decode(reader: &mut ByteReader<'_>, first_page: u64) -> Result<Self, StoreError> {
+impl OpenKind {
+    fn add_page(&mut self, number: u64, separator: &[u8], page_bytes: usize) {
+        let rank = self.directory.count;
+        let start = PageStart { rank, number };
+        if self.open.len() == 0 || !self.open.push(start, separator, page_bytes) {
+            self.close_directory_page();
+            self.directory
+                .first_indexes
+                .push(self.directory.entry_pages);
+            self.directory.first_ranks.push(rank);
+            self.directory.separators.push(separator);
+            let fits = self.open.push(start, separator, page_bytes);
+            assert!(fits, "a page has room for a separator");
+        }
+        self.directory.entry_pages += 1;
+    }
+
+    fn close_directory_page(&mut self) {
+        if self.open.len() > 0 {
+            self.pages.push(self.open.take());
+        }
+    }
+
+    /// Reads the entry pages of a kind whose file has no directory pages, from page `first_page` on; returns the number
+    /// of the page after the last.
+    fn read_whole(
+        &mut self,
+        reader: &mut ByteReader<'_>,
+        first_page: u64,
+        page_bytes: usize,
+    ) -> Result<Option<u64>, StoreError> {
         let count = reader.varint()?;
-        let key_bytes = reader.varint()?;
+        self.directory.key_bytes = reader.varint()?;
         let page_count = reader.count(1)?;
-        let mut first_ranks = Vec::with_capacity(page_count);
-        let mut rank = 0u64;
+        let mut entry_counts = Vec::with_capacity(page_count);
+        let mut terms = 0u64;
         for _ in 0..page_count {
-            first_ranks.push(rank);
             let entry_count = reader.varint()?;
-            if !(1..=u64::from(u16::MAX)).contains(&entry_count) {
+            if !ENTRIES.contains(&entry_count) {
                 return Err(reader.corrupt("pages of 1 to 65,535 entries before this place"));
             }
-            rank = rank
+            terms = terms
                 .checked_add(entry_count)
-                .filter(|&rank| rank <= count)
+                .filter(|&terms| terms <= count)
                 .ok_or_else(|| reader.corrupt::<StoreError>("no more entries than terms"))?;
+            entry_counts.push(entry_count);
         }
-        if rank != count {
+        if terms != count {
             return Err(reader.corrupt("as many entries as terms before this place"));
         }
         let separators = Separators::decode(reader, page_count)?;
-        let mut overflows = Vec::new();
-        let mut last = (0u64, 0u64);
-        for entry in 0..reader.count(2)? {
-            let (step, pages) = (reader.varint()?, reader.varint()?);
-            let index = last.0.checked_add(step);
-            let total = last.1.checked_add(pages);
-            match (index, total) {
-                (Some(index), Some(total))
-                    if index < page_count as u64 && pages > 0 && (entry == 0 || step > 0) =>
-                {
-                    last = (index, total);
-                    overflows.push(last);
-                }
-                _ => return Err(reader.corrupt("overflow pages after pages, in order")),
+        let overflows = read_overflows(reader, page_count)?;
+        let mut overflows = overflows.into_iter().peekable();
+        let mut number = Some(first_page);
+        let mut index = 0;
+        separators.for_each(|separator| {
+            let Some(place) = number else { return };
+            self.add_page(place, separator, page_bytes);
+            let overflow = overflows.next_if(|(owner, _)| *owner == index as u64);
+            let overflow_pages = overflow.map_or(0, |(_, pages)| pages);
+            self.directory.count += entry_counts[index];
+            self.directory.overflow_pages += overflow_pages;
+            number = place
+                .checked_add(1)
+                .and_then(|next| next.checked_add(overflow_pages));
+            index += 1;
+        });
+        Ok(number)
+    }
+}
+
+/// Entries of an entry page.
+const ENTRIES: std::ops::RangeInclusive<u64> = 1..=u16::MAX as u64;
+
+/// Reads the entry pages with overflow pages: the index, and the number of overflow pages, of each.
+fn read_overflows(
+    reader: &mut ByteReader<'_>,
+    page_count: usize,
+) -> Result<Vec<(u64, u64)>, StoreError> {
+    let mut overflows = Vec::new();
+    let (mut last, mut total) = (0u64, 0u64);
+    for entry in 0..reader.count(2)? {
+        let (step, pages) = (reader.varint()?, reader.varint()?);
+        match (last.checked_add(step), total.checked_add(pages)) {
+            (Some(index), Some(sum))
+                if index < page_count as u64 && pages > 0 && (entry == 0 || step > 0) =>
+            {
+                (last, total) = (index, sum);
+                overflows.push((index, pages));
+            }
+            _ => return Err(reader.corrupt("overflow pages after pages, in order")),
+        }
+    }
+    Ok(overflows)
+}
+
+impl KindDirectory {
+    fn encode(&self, writer: &mut ByteWriter) {
+        writer.varint(self.count);
+        writer.varint(self.key_bytes);
+        writer.varint(self.entry_pages as u64);
+        writer.varint(self.overflow_pages);
+        writer.varint(self.first_ranks.len() as u64);
+        for (&index, &rank) in self.first_indexes.iter().zip(&self.first_ranks) {
+            writer.varint(index as u64);
+            writer.varint(rank);
+        }
+        self.separators.encode(writer);
+    }
+
+    fn decode(
+        reader: &mut ByteReader<'_>,
+        first_directory_page: usize,
+    ) -> Result<Self, StoreError> {
+        let mut directory = Self {
+            count: reader.varint()?,
+            key_bytes: reader.varint()?,
+            entry_pages: usize::try_from(reader.varint()?).unwrap_or(usize::MAX),
+            overflow_pages: reader.varint()?,
+            first_directory_page,
+            ..Self::default()
+        };
+        let pages = reader.count(3)?;
+        for _ in 0..pages {
+            let index = usize::try_from(reader.varint()?).unwrap_or(usize::MAX);
+            directory.first_indexes.push(index);
+            directory.first_ranks.push(reader.varint()?);
+        }
+        let (indexes, ranks) = (&directory.first_indexes, &directory.first_ranks);
+        let ascend = indexes.is_sorted_by(|a, b| a < b) && ranks.is_sorted_by(|a, b| a < b);
+        let begin = indexes.first().is_none_or(|&index| index == 0)
+            && ranks.first().is_none_or(|&rank| rank == 0);
+        let end = indexes.last().map_or(0, |index| index + 1) <= directory.entry_pages
+            && ranks.last().map_or(0, |rank| rank.saturating_add(1)) <= directory.count;
+        let none = [pages == 0, directory.entry_pages == 0, directory.count == 0];
+        if !ascend || !begin || !end || (none != [false; 3] && none != [true; 3]) {
+            return Err(reader.corrupt("the beginnings of directory pages in order"));
+        }
+        directory.separators = Separators::decode(reader, pages)?;
+        Ok(directory)
+    }
+
+    /// Returns the indexes of the entry pages of a directory page.
+    fn indexes(&self, page: usize) -> Range<usize> {
+        let end = self.first_indexes.get(page + 1).copied();
+        self.first_indexes[page]..end.unwrap_or(self.entry_pages)
+    }
+}
+
+/// Lookups among the entry pages of one kind, each of which begins with the directory page that the last one used.
+pub(super) struct Lookup<'d> {
+    file: &'d PagedFile,
+    place: &'d Place,
+    kind: &'d KindDirectory,
+    held: Held,
+}
+
+impl Lookup<'_> {
+    /// Returns the number of entry pages.
+    pub(super) fn page_count(&self) -> usize {
+        self.kind.entry_pages
+    }
+
+    /// Returns the entry page with this index.
+    pub(super) fn place(&mut self, index: usize) -> Result<PagePlace, StoreError> {
+        let after = self
+            .kind
+            .first_indexes
+            .partition_point(|&first| first <= index);
+        let page = after.saturating_sub(1);
+        let slot = index - self.kind.first_indexes[page];
+        self.on_page(page, |entries, slots| {
+            let next = (slot + 1 < slots.len()).then(|| entries.rank(slot + 1));
+            Ok((entries.number(slot), entries.rank(slot), next))
+        })
+        .and_then(|(number, first_rank, next)| {
+            let ranks = &self.kind.first_ranks;
+            let next = next.or(ranks.get(page + 1).copied());
+            let entry_count = next.unwrap_or(self.kind.count).checked_sub(first_rank);
+            let entry_count = entry_count.filter(|count| ENTRIES.contains(count));
+            let damage = Damage("pages of 1 to 65,535 entries in a directory page");
+            Ok(PagePlace {
+                number,
+                first_rank,
+                entry_count: entry_count.ok_or_else(|| self.damaged(page, damage))?,
+            })
+        })
+    }
+
+    /// Returns the index of the page that holds `rank`.
+    pub(super) fn page_of_rank(&mut self, rank: u64) -> Result<Option<usize>, StoreError> {
+        if rank >= self.kind.count {
+            return Ok(None);
+        }
+        let after = self
+            .kind
+            .first_ranks
+            .partition_point(|&first| first <= rank);
+        let Some(page) = after.checked_sub(1) else {
+            return Ok(None);
+        };
+        self.on_page(page, |entries, slots| {
+            let slot = entries.count_up_to(rank).checked_sub(1);
+            let slot = slot.ok_or(Damage("the first rank that `directory` lists"))?;
+            Ok(Some(slots.start + slot))
+        })
+    }
+
+    /// Returns the indexes of the pages that may hold `key`: one, unless separators had to be cut short.
+    pub(super) fn pages_of_key(&mut self, key: &[u8]) -> Result<Range<usize>, StoreError> {
+        if self.page_count() == 0 {
+            return Ok(0..0);
+        }
+        // The first separator is empty, so there is always one before the end.
+        let end = self.partition(key, Ordering::Equal)?;
+        if let Some(prefix) = key.get(..SEPARATOR_BYTES_MAX) {
+            let below = self.partition(prefix, Ordering::Less)?;
+            if below < end {
+                return Ok(below.saturating_sub(1)..end);
             }
         }
-        Ok(Self {
-            count,
-            key_bytes,
-            first_page,
-            first_ranks,
-            separators,
-            overflows,
+        Ok(end.saturating_sub(1)..end)
+    }
+
+    /// Returns the number of separators that compare to `key` as `most` or less.
+    fn partition(&mut self, key: &[u8], most: Ordering) -> Result<usize, StoreError> {
+        let separators = &self.kind.separators;
+        let Some(page) = separators.partition(key, most).checked_sub(1) else {
+            return Ok(0);
+        };
+        self.on_page(page, |entries, slots| {
+            Ok(slots.start + entries.partition(key, most)?)
         })
+    }
+
+    /// Passes a directory page, and the indexes of its entry pages, to `f`.
+    fn on_page<T>(
+        &mut self,
+        page: usize,
+        f: impl FnOnce(&DirectoryPage<'_>, Range<usize>) -> Result<T, Damage>,
+    ) -> Result<T, StoreError> {
+        let (file, place, indexes) = (self.file, self.place, self.kind.indexes(page));
+        let number = self.kind.first_directory_page + page;
+        let bytes = self.held.page(number, || place.page(file, number))?;
+        DirectoryPage::parse(bytes, indexes.len())
+            .and_then(|entries| f(&entries, indexes))
+            .map_err(|damage| self.damaged(page, damage))
+    }
+
+    fn damaged(&self, page: usize, Damage(expected): Damage) -> StoreError {
+        let number = self.kind.first_directory_page + page;
+        let message = format!("expected {expected}");
+        StoreError::corrupt(self.file.name(), self.place.number(number), message)
     }
 }
 

@@ -21,8 +21,8 @@ pub struct Keys<'d> {
     kind: TermKind,
     next_rank: u64,
     end_rank: u64,
-    /// Index of the next page to read.
-    next_page: usize,
+    /// Index of the next page to read, once it is known.
+    next_page: Option<usize>,
     /// Pages read and not yet expanded.
     window: VecDeque<(PagePlace, Page)>,
     /// The keys of one page, one after the other.
@@ -34,14 +34,12 @@ pub struct Keys<'d> {
 
 impl<'d> Keys<'d> {
     pub(super) fn new(dictionary: &'d Dictionary, kind: TermKind, ranks: Range<u64>) -> Self {
-        let directory = dictionary.directory().kind(kind);
-        let next_page = directory.and_then(|directory| directory.page_of_rank(ranks.start));
         Self {
             dictionary,
             kind,
             next_rank: ranks.start,
             end_rank: ranks.end,
-            next_page: next_page.unwrap_or(0),
+            next_page: None,
             window: VecDeque::new(),
             bytes: Vec::new(),
             ends: Vec::new(),
@@ -107,26 +105,34 @@ impl<'d> Keys<'d> {
     }
 
     fn fill_window(&mut self) -> Result<(), StoreError> {
-        let Some(directory) = self.dictionary.directory().kind(self.kind) else {
+        let Some(mut lookup) = self.dictionary.lookup(self.kind) else {
             return Ok(());
+        };
+        let first = match self.next_page {
+            Some(page) => page,
+            None => lookup.page_of_rank(self.next_rank)?.unwrap_or(0),
         };
         let file = self.dictionary.file();
         let window_pages = (WINDOW_BYTES / file.page_bytes()).max(1);
-        let end = (self.next_page + window_pages).min(directory.page_count());
-        let places: Vec<PagePlace> = (self.next_page..end)
-            .map(|index| directory.place(index))
-            .take_while(|place| place.first_rank < self.end_rank)
-            .collect();
+        let end = (first + window_pages).min(lookup.page_count());
+        let mut places: Vec<PagePlace> = Vec::with_capacity(end - first);
+        for index in first..end {
+            let place = lookup.place(index)?;
+            if place.first_rank >= self.end_rank {
+                break;
+            }
+            places.push(place);
+        }
         let numbers: Vec<u64> = places.iter().map(|place| place.number).collect();
         let window = &mut self.window;
-        if let Some(last) = places.last().filter(|_| end < directory.page_count()) {
+        if let Some(last) = places.last().filter(|_| end < lookup.page_count()) {
             file.prefetch(last.number + 1..last.number + 1 + window_pages as u64);
         }
         file.pages(&numbers, |index, page| {
             window.push_back((places[index], page.clone()));
             Ok::<(), StoreError>(())
         })?;
-        self.next_page += places.len();
+        self.next_page = Some(first + places.len());
         Ok(())
     }
 }

@@ -3,7 +3,7 @@
 //! A term's id is its rank among the terms of its kind, so ids compare like terms. Per kind, in
 //! [`TermKind::DICTIONARY`](pythia_rdf::TermKind::DICTIONARY) order, [`DictionaryWriter`] takes the sorted keys and
 //! packs them, front-coded and FSST-compressed, into pages of one file. The [`DictionaryDirectory`], which finds the
-//! page of a key or of a rank, stays in memory. [`Dictionary`] reads both ways: key → id and id → key cost one page
+//! page of a key or of a rank, has a part in memory and directory pages. [`Dictionary`] reads both ways: key → id and id → key cost one page
 //! read each, unless the key is longer than a page.
 //!
 //! Invariants:
@@ -16,6 +16,7 @@
 
 mod build;
 mod directory;
+mod directory_page;
 mod format;
 mod keys;
 mod overflow;

@@ -7,17 +7,19 @@ use std::sync::Arc;
 use pythia_io::{Page, PagedFile};
 use pythia_rdf::{OwnedKey, TermId, TermKey, TermKind};
 
-use super::directory::{DictionaryDirectory, KindDirectory, PagePlace};
+use super::directory::{DictionaryDirectory, Lookup, PagePlace};
 use super::format::Damage;
 use super::keys::Keys;
 use super::overflow::Overflow;
 use super::page::{EntryCursor, EntryPage};
 use crate::StoreError;
+use crate::directory_pages;
 
 /// A dictionary open for reading. Clones share everything.
 #[derive(Clone, Debug)]
 pub struct Dictionary {
     file: PagedFile,
+    directory_pages: PagedFile,
     directory: Arc<DictionaryDirectory>,
 }
 
@@ -47,23 +49,32 @@ impl Dictionary {
     /// Returns the dictionary whose pages are `file`.
     pub fn new(file: PagedFile, directory: Arc<DictionaryDirectory>) -> Result<Self, StoreError> {
         if file.page_bytes() != directory.page_bytes()
-            || file.page_count() != directory.page_count()
+            || file.page_count() != directory.file_pages()
         {
             let message = format!(
                 "expected {} pages of {} bytes, as the directory says; it has {} of {}",
-                directory.page_count(),
+                directory.file_pages(),
                 directory.page_bytes(),
                 file.page_count(),
                 file.page_bytes()
             );
             return Err(StoreError::corrupt(file.name(), None, message));
         }
-        Ok(Self { file, directory })
+        Ok(Self {
+            directory_pages: file.staying(directory_pages::GROUP),
+            file,
+            directory,
+        })
     }
 
     /// Returns the part kept in memory.
     pub fn directory(&self) -> &DictionaryDirectory {
         &self.directory
+    }
+
+    /// Returns lookups among the pages of a kind; `None` if it is not in the dictionary.
+    pub(super) fn lookup(&self, kind: TermKind) -> Option<Lookup<'_>> {
+        self.directory.lookup(kind, &self.directory_pages)
     }
 
     /// Returns the number of distinct terms of `kind`; ranks are below it.
@@ -85,15 +96,17 @@ impl Dictionary {
         // Per page: its place, and the ordered keys that may be in it.
         let mut pages: Vec<(PagePlace, Range<usize>)> = Vec::new();
         let mut alone = Vec::new();
+        let mut lookup: Option<(TermKind, Lookup<'_>)> = None;
         for (position, &index) in order.iter().enumerate() {
-            let Some(directory) = self.directory.kind(keys[index].kind) else {
+            let kind = keys[index].kind;
+            let Some(lookup) = self.lookup_of(kind, &mut lookup) else {
                 continue;
             };
-            let candidates = directory.pages_of_key(keys[index].bytes);
+            let candidates = lookup.pages_of_key(keys[index].bytes)?;
             match candidates.len() {
                 0 => {}
                 1 => {
-                    let place = directory.place(candidates.start);
+                    let place = lookup.place(candidates.start)?;
                     match pages.last_mut() {
                         Some((last, range)) if last.number == place.number => {
                             range.end = position + 1;
@@ -137,7 +150,8 @@ impl Dictionary {
     /// Reads the key of an id of a dictionary kind into `scratch`. Reads one page, unless the key is longer than a
     /// page.
     pub fn key<'s>(&self, id: TermId, scratch: &'s mut Vec<u8>) -> Result<TermKey<'s>, StoreError> {
-        let (kind, place) = self.place(id)?;
+        let kind = id.kind();
+        let place = self.place(id, self.lookup(kind).as_mut())?;
         let page = self.file.page(place.number)?;
         let entries = self.entries(&page, kind, &place)?;
         let entry = (id.payload() - place.first_rank) as usize;
@@ -212,8 +226,9 @@ impl Dictionary {
     ) -> Result<Vec<(PagePlace, Range<usize>)>, StoreError> {
         let mut pages: Vec<(PagePlace, Range<usize>)> = Vec::new();
         let mut position = 0;
+        let mut lookup: Option<(TermKind, Lookup<'_>)> = None;
         while let Some(&(id, _)) = sorted.get(position) {
-            let (_, place) = self.place(id)?;
+            let place = self.place(id, self.lookup_of(id.kind(), &mut lookup))?;
             let end = TermId::new(id.kind(), place.first_rank + place.entry_count - 1);
             let here = sorted[position..].iter().take_while(|&&(id, _)| id <= end);
             let next = position + here.count();
@@ -307,17 +322,17 @@ impl Dictionary {
 
     /// Returns the rank of a key, or the rank it would have.
     fn rank(&self, key: TermKey<'_>) -> Result<Result<u64, u64>, StoreError> {
-        let Some(directory) = self.directory.kind(key.kind) else {
+        let Some(mut lookup) = self.lookup(key.kind) else {
             return Ok(Err(0));
         };
-        let candidates = directory.pages_of_key(key.bytes);
+        let candidates = lookup.pages_of_key(key.bytes)?;
         let (mut low, mut high) = (candidates.start, candidates.end);
         let mut before = 0;
         let mut scratch = Vec::new();
         while low < high {
             let middle = low.midpoint(high);
-            let place = directory.place(middle);
-            match self.rank_in_page(directory, middle, key, &mut scratch)? {
+            let place = lookup.place(middle)?;
+            match self.rank_in_page(&place, key, &mut scratch)? {
                 Ok(entry) => return Ok(Ok(place.first_rank + entry)),
                 Err(entry) => {
                     before = place.first_rank + entry;
@@ -336,14 +351,12 @@ impl Dictionary {
 
     fn rank_in_page(
         &self,
-        directory: &KindDirectory,
-        index: usize,
+        place: &PagePlace,
         key: TermKey<'_>,
         scratch: &mut Vec<u8>,
     ) -> Result<Result<u64, u64>, StoreError> {
-        let place = directory.place(index);
         let page = self.file.page(place.number)?;
-        let entries = self.entries(&page, key.kind, &place)?;
+        let entries = self.entries(&page, key.kind, place)?;
         let damaged = |damage: Damage| damage.at(self.file.name(), place.number);
         let compare = |record, rest: &[u8]| -> Result<Ordering, SearchError> {
             let overflow = Overflow::new(&self.file, place.number, entries.header(), record)?;
@@ -359,22 +372,32 @@ impl Dictionary {
         }
     }
 
-    /// Returns the page of an id.
-    fn place(&self, id: TermId) -> Result<(TermKind, PagePlace), StoreError> {
+    /// Returns the lookups of a kind: the last ones, if they are of that kind.
+    fn lookup_of<'d, 'l>(
+        &'d self,
+        kind: TermKind,
+        last: &'l mut Option<(TermKind, Lookup<'d>)>,
+    ) -> Option<&'l mut Lookup<'d>> {
+        if last.as_ref().is_none_or(|(of, _)| *of != kind) {
+            *last = self.lookup(kind).map(|lookup| (kind, lookup));
+        }
+        last.as_mut().map(|(_, lookup)| lookup)
+    }
+
+    /// Returns the page of an id, given the lookups of its kind.
+    fn place(&self, id: TermId, lookup: Option<&mut Lookup<'_>>) -> Result<PagePlace, StoreError> {
+        if let Some(lookup) = lookup
+            && let Some(index) = lookup.page_of_rank(id.payload())?
+        {
+            return lookup.place(index);
+        }
         let kind = id.kind();
-        let place = self.directory.kind(kind).and_then(|directory| {
-            let index = directory.page_of_rank(id.payload())?;
-            Some(directory.place(index))
-        });
-        let place = place.ok_or_else(|| {
-            let message = format!(
-                "there is no term {:#018x} here: {} terms are of its kind {kind:?}",
-                id.0,
-                self.count(kind)
-            );
-            StoreError::corrupt(self.file.name(), None, message)
-        })?;
-        Ok((kind, place))
+        let message = format!(
+            "there is no term {:#018x} here: {} terms are of its kind {kind:?}",
+            id.0,
+            self.count(kind)
+        );
+        Err(StoreError::corrupt(self.file.name(), None, message))
     }
 
     /// Parses the page, and checks that it is the one that the directory describes.

@@ -1,4 +1,4 @@
-//! Separators of entry pages, in memory: each is above every key before its page, and not above the page's first key.
+//! Separators of pages, in memory: each is above every key before its page, and not above the page's first key.
 //!
 //! A separator is the shortest such prefix of the page's first key, cut off at [`SEPARATOR_BYTES_MAX`] so that long
 //! common prefixes cannot fill the memory (pages with equal, cut separators are told apart by reading them).
@@ -57,18 +57,8 @@ impl Separators {
         self.bytes.len() + self.blocks.len() * size_of::<usize>()
     }
 
-    /// Returns the number of separators below `key`.
-    pub(super) fn count_below(&self, key: &[u8]) -> usize {
-        self.partition(key, Ordering::Less)
-    }
-
-    /// Returns the number of separators not above `key`.
-    pub(super) fn count_not_above(&self, key: &[u8]) -> usize {
-        self.partition(key, Ordering::Equal)
-    }
-
     /// Returns the number of separators that compare to `key` as `most` or less.
-    fn partition(&self, key: &[u8], most: Ordering) -> usize {
+    pub(super) fn partition(&self, key: &[u8], most: Ordering) -> usize {
         let within = self.blocks.partition_point(|&start| {
             let (_, first, _) = self.entry(start);
             first.cmp(key) <= most
@@ -126,7 +116,7 @@ impl Separators {
     }
 
     /// Calls `f` with all separators, in order.
-    fn for_each(&self, mut f: impl FnMut(&[u8])) {
+    pub(super) fn for_each(&self, mut f: impl FnMut(&[u8])) {
         let mut separator = Vec::new();
         let mut position = 0;
         for _ in 0..self.count {
@@ -202,11 +192,11 @@ mod tests {
             prop_assert_eq!(&Separators::decode(&mut reader, strings.len()).unwrap(), &separators);
             for key in keys.iter().chain(&strings) {
                 prop_assert_eq!(
-                    separators.count_below(key.as_bytes()),
+                    separators.partition(key.as_bytes(), Ordering::Less),
                     strings.partition_point(|string| string < key)
                 );
                 prop_assert_eq!(
-                    separators.count_not_above(key.as_bytes()),
+                    separators.partition(key.as_bytes(), Ordering::Equal),
                     strings.partition_point(|string| string <= key)
                 );
             }

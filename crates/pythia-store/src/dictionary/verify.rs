@@ -14,7 +14,7 @@ impl Dictionary {
         const PROGRESS_TERMS: u64 = 1 << 16;
         let mut checked = 0u64;
         for kind in TermKind::DICTIONARY {
-            let Some(directory) = self.directory().kind(kind) else {
+            let Some(mut lookup) = self.lookup(kind) else {
                 continue;
             };
             let mut last: Option<Vec<u8>> = None;
@@ -24,14 +24,18 @@ impl Dictionary {
                 let fault = if last.as_deref().is_some_and(|last| last >= key.bytes) {
                     Some("not above the key before it")
                 } else {
-                    let page = directory.page_of_rank(id.payload());
-                    let candidates = directory.pages_of_key(key.bytes);
+                    let page = lookup.page_of_rank(id.payload())?;
+                    let candidates = lookup.pages_of_key(key.bytes)?;
                     let there = page.is_some_and(|page| candidates.contains(&page));
                     (!there).then_some("not on the page where the directory looks for it")
                 };
                 if let Some(fault) = fault {
                     let message = format!("the key of {kind:?} number {} is {fault}", id.payload());
-                    return Err(self.damaged(directory.page_of_rank(id.payload()), kind, message));
+                    let number = match lookup.page_of_rank(id.payload())? {
+                        Some(page) => Some(lookup.place(page)?.number),
+                        None => None,
+                    };
+                    return Err(StoreError::corrupt(self.file().name(), number, message));
                 }
                 key_bytes += key.bytes.len() as u64;
                 let last = last.get_or_insert_default();
@@ -48,18 +52,10 @@ impl Dictionary {
                     "expected {expected} bytes of keys of kind {kind:?}, as the directory says; \
                      they have {key_bytes}"
                 );
-                return Err(self.damaged(None, kind, message));
+                return Err(StoreError::corrupt(self.file().name(), None, message));
             }
         }
         progress(checked);
         Ok(())
-    }
-
-    fn damaged(&self, page: Option<usize>, kind: TermKind, message: String) -> StoreError {
-        let directory = self.directory().kind(kind);
-        let number = directory
-            .zip(page)
-            .map(|(directory, page)| directory.place(page).number);
-        StoreError::corrupt(self.file().name(), number, message)
     }
 }

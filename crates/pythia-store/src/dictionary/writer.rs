@@ -14,7 +14,7 @@ use pythia_rdf::{TermId, TermKey, TermKind};
 
 use super::build::{Continuation, PageBuilder, Stored};
 use super::common_prefix;
-use super::directory::DictionaryDirectory;
+use super::directory::{DictionaryDirectory, OpenDirectory};
 use super::format::{LARGE_PREFIX_BYTES, PAGE_BYTES_MAX, PAGE_BYTES_MIN, inline_key_bytes_max};
 use super::separators::{SEPARATOR_BYTES_MAX, separator};
 use super::symbols::SymbolTable;
@@ -202,7 +202,7 @@ struct Encoder {
     /// Entries and key bytes of the open page.
     page_entries: u64,
     page_key_bytes: u64,
-    directory: DictionaryDirectory,
+    directory: OpenDirectory,
     kind: Option<TermKind>,
     coder: Coder,
     /// The last key as used by groups, and its beginning as used by separators.
@@ -233,7 +233,7 @@ impl Encoder {
             page: PageBuilder::new(page_bytes),
             page_entries: 0,
             page_key_bytes: 0,
-            directory: DictionaryDirectory::new(page_bytes),
+            directory: OpenDirectory::new(page_bytes),
             kind: None,
             coder: Coder::new(),
             last_form: Vec::new(),
@@ -262,14 +262,16 @@ impl Encoder {
     }
 
     fn finish(mut self) -> Result<DictionaryDirectory, StoreError> {
-        self.directory.close();
-        let page_count = self.pages.finish()?;
+        let entry_pages = self.pages.page_count();
+        let pages = &mut self.pages;
+        let directory = self.directory.finish(|page| pages.push(page))?;
         assert_eq!(
-            page_count,
-            self.directory.page_count(),
+            entry_pages,
+            directory.page_count(),
             "every page is of a kind"
         );
-        Ok(self.directory)
+        self.pages.finish()?;
+        Ok(directory)
     }
 
     fn encode(&mut self, batch: &Batch) -> Result<(), StoreError> {
@@ -374,7 +376,8 @@ impl Encoder {
             } else {
                 separator(before, key)
             };
-            self.directory.kind_mut(kind).add_page(separator);
+            let number = self.pages.page_count();
+            self.directory.add_page(kind, number, separator);
             self.coder.compress(form, &mut codes);
             self.page.start(
                 kind as u8,
@@ -400,11 +403,8 @@ impl Encoder {
             .page
             .finish(number, |page| pages.push(page).map(drop))?;
         let kind = self.kind.expect("a page has a kind");
-        self.directory.kind_mut(kind).close_page(
-            self.page_entries,
-            self.page_key_bytes,
-            overflow_pages,
-        );
+        self.directory
+            .close_page(kind, self.page_entries, self.page_key_bytes, overflow_pages);
         self.page_entries = 0;
         self.page_key_bytes = 0;
         Ok(())
@@ -452,7 +452,7 @@ impl Coder {
 
     /// Trains a table on these suffixes and adopts it if the kind has none yet, or if it compresses them clearly
     /// better. Returns whether there is a new one.
-    fn retrain(&mut self, suffixes: &[&[u8]], directory: &mut DictionaryDirectory) -> bool {
+    fn retrain(&mut self, suffixes: &[&[u8]], directory: &mut OpenDirectory) -> bool {
         let total: usize = suffixes.iter().map(|suffix| suffix.len()).sum();
         let candidate = if total < TRAINING_BYTES_MIN {
             if self.trained {

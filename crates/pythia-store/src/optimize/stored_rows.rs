@@ -23,7 +23,7 @@ impl<'f> StoredRows<'f> {
 
     fn next(&mut self) -> Result<Option<[u64; 4]>, StoreError> {
         if self.row == self.columns[0].len() {
-            if self.page == self.file.file().page_count() {
+            if self.page == self.file.directory().pages() as u64 {
                 return Ok(None);
             }
             let columns = &mut self.columns;

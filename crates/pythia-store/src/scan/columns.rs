@@ -9,6 +9,7 @@ use pythia_rdf::TermId;
 
 use super::{BATCH_ROWS, BATCH_ROWS_MIN, Projection, Slot};
 use crate::StoreError;
+use crate::directory_pages::Held;
 use crate::pattern::{GraphFilter, IdBatch, Order};
 use crate::read_ahead::ReadAhead;
 use crate::segment::Segment;
@@ -77,28 +78,32 @@ impl ColumnScan {
     pub(crate) fn fill(&mut self, batch: &mut IdBatch) -> Result<(), StoreError> {
         let segment = Arc::clone(&self.segment);
         let file = columns(&segment, self.order)?;
+        let mut held = Held::default();
         while batch.rows < BATCH_ROWS_MIN {
-            let sought = self.sought.map(|id| self.page_of(file, id));
+            let sought = match self.sought {
+                Some(id) => Some(self.page_of(file, &mut held, id)?),
+                None => None,
+            };
             if let Some(page) = sought {
-                let first = file.directory().page_rows(page).start;
+                let first = file.entry(&mut held, page)?.rows.start;
                 self.rows.start = self.rows.start.max(first);
             }
             if self.rows.is_empty() {
                 break;
             }
-            let number = file.directory().page_of_row(self.rows.start);
-            let page_rows = file.directory().page_rows(number);
-            let graphs = file.page_graphs(number, self.graph);
+            let number = file.page_of_row(&mut held, self.rows.start)?;
+            let entry = file.entry(&mut held, number)?;
+            let (page_rows, graphs) = (&entry.rows, entry.graphs(self.graph));
             if graphs == PageGraphs::None {
                 self.rows.start = page_rows.end;
                 continue;
             }
-            self.fetch(file, number)?;
+            self.fetch(file, &mut held, number)?;
             let Some((_, page)) = self.window.front() else {
                 break;
             };
             let page = page.clone();
-            let view = file.view(number as u64, &page)?;
+            let view = file.view(&entry, number as u64, &page)?;
             if let Some(id) = self.sought.take()
                 && sought == Some(number)
             {
@@ -146,14 +151,19 @@ impl ColumnScan {
         self.prefix.iter().copied().chain([id]).collect()
     }
 
-    /// Returns the page that has this row or is the one before it. Reads nothing.
-    fn page_of(&self, file: &ColumnFile, id: u64) -> usize {
-        let before = file.directory().pages_before(&self.key(id), false);
-        before.saturating_sub(1)
+    /// Returns the page that has this row or is the one before it. Reads directory pages only.
+    fn page_of(&self, file: &ColumnFile, held: &mut Held, id: u64) -> Result<usize, StoreError> {
+        let before = file.pages_before(held, &self.key(id), false)?;
+        Ok(before.saturating_sub(1))
     }
 
     /// Makes the page the window's first.
-    fn fetch(&mut self, file: &ColumnFile, number: usize) -> Result<(), StoreError> {
+    fn fetch(
+        &mut self,
+        file: &ColumnFile,
+        held: &mut Held,
+        number: usize,
+    ) -> Result<(), StoreError> {
         let number = number as u64;
         while self.window.front().is_some_and(|front| front.0 != number) {
             self.window.pop_front();
@@ -161,13 +171,23 @@ impl ColumnScan {
         if !self.window.is_empty() {
             return Ok(());
         }
-        let last = file.directory().page_of_row(self.rows.end - 1) as u64;
-        let wanted = |page: &u64| file.page_graphs(*page as usize, self.graph) != PageGraphs::None;
+        let last = file.page_of_row(held, self.rows.end - 1)? as u64;
         let most = self.read_ahead.next();
-        let numbers: Vec<u64> = match self.expected_pages(file, number, last, most) {
-            Some(expected) => expected.into_iter().filter(wanted).collect(),
-            None => (number..=last).filter(wanted).take(most).collect(),
+        let expected = self.expected_pages(file, held, number, last, most)?;
+        let candidates: &mut dyn Iterator<Item = u64> = match expected {
+            Some(expected) => &mut expected.into_iter(),
+            None => &mut (number..=last),
         };
+        let mut numbers = Vec::new();
+        while numbers.len() < most
+            && let Some(page) = candidates.next()
+        {
+            if self.graph == GraphFilter::Any
+                || file.entry(held, page as usize)?.graphs(self.graph) != PageGraphs::None
+            {
+                numbers.push(page);
+            }
+        }
         let pages = file.hold(&numbers)?;
         self.window.extend(numbers.into_iter().zip(pages));
         Ok(())
@@ -177,24 +197,35 @@ impl ColumnScan {
     fn expected_pages(
         &self,
         file: &ColumnFile,
+        held: &mut Held,
         number: u64,
         last: u64,
         most: usize,
-    ) -> Option<Vec<u64>> {
+    ) -> Result<Option<Vec<u64>>, StoreError> {
         let mut pages = vec![number];
         let mut page = number;
         let mut ids = &self.expected[..];
         while pages.len() < most {
-            let there = |id: &u64| self.page_of(file, *id) as u64 <= page;
-            ids = &ids[ids.partition_point(there)..];
-            match ids.first().map(|id| self.page_of(file, *id) as u64) {
-                Some(next) if next <= last => page = next,
-                _ => break,
+            // The page of an id is a function that ascends with it.
+            let (mut low, mut high) = (0, ids.len());
+            while low < high {
+                let middle = usize::midpoint(low, high);
+                match self.page_of(file, held, ids[middle])? as u64 <= page {
+                    true => low = middle + 1,
+                    false => high = middle,
+                }
             }
+            ids = &ids[low..];
+            let Some(&id) = ids.first() else { break };
+            let next = self.page_of(file, held, id)? as u64;
+            if next > last {
+                break;
+            }
+            page = next;
             pages.push(page);
         }
         let is_dense = page - number < 2 * pages.len() as u64;
-        (!is_dense).then_some(pages)
+        Ok((!is_dense).then_some(pages))
     }
 
     fn all_rows(

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use crate::StoreError;
+use crate::directory_pages::Held;
 use crate::pattern::Order;
 use crate::segment::Segment;
 use crate::segment::column::ColumnFile;
@@ -31,7 +32,7 @@ impl NamedGraphs {
     pub(crate) fn next_into(&mut self, graphs: &mut Vec<u64>) -> Result<bool, StoreError> {
         let file = self.segment.column_file(Order::Gpso);
         let file = file.expect("checked when it was begun");
-        let pages = self.next_pages(file);
+        let pages = self.next_pages(file)?;
         let Some(&last) = pages.last() else {
             return Ok(false);
         };
@@ -49,20 +50,20 @@ impl NamedGraphs {
 
     /// Returns the next pages on which a graph begins, some of them. The first page that follows one of another graph
     /// may begin with the rest of that graph.
-    fn next_pages(&self, file: &ColumnFile) -> Vec<u64> {
-        let entries = &file.directory().pages;
+    fn next_pages(&self, file: &ColumnFile) -> Result<Vec<u64>, StoreError> {
+        let mut held = Held::default();
         let mut pages = Vec::new();
         let mut page = self.page;
-        while page < entries.len() && pages.len() < PAGES_TOGETHER {
+        while page < file.directory().pages() && pages.len() < PAGES_TOGETHER {
             pages.push(page as u64);
-            let graph = entries[page].first[0];
+            let graph = file.entry(&mut held, page)?.first[0];
             // A page whose successor begins with its own first graph has only that graph.
-            let after = file.directory().pages_before(&[graph], true);
+            let after = file.pages_before(&mut held, &[graph], true)?;
             page = match after > page + 1 {
                 true => after - 1,
                 false => page + 1,
             };
         }
-        pages
+        Ok(pages)
     }
 }

@@ -7,11 +7,12 @@ use pythia_rdf::TermId;
 
 use super::{ColumnScan, NodeScan, Projection, SegmentScan, SortedRows, Source, TupleScan};
 use crate::StoreError;
+use crate::directory_pages::Held;
 use crate::pattern::{Component, End, GraphFilter, IdBatch, Order, QuadPattern};
 use crate::segment::Segment;
 
 /// Most rows of a graph that are sorted in memory: 32 MiB of them.
-const SORTED_ROWS_MAX: u64 = 1 << 20;
+pub(crate) const SORTED_ROWS_MAX: u64 = 1 << 20;
 
 /// As [`Snapshot::scan`](crate::Snapshot::scan).
 pub(crate) fn scan(
@@ -102,7 +103,10 @@ fn of_node(
     // A list that fills pages is external: skip the tuple page.
     if let Some(predicate) = pattern.predicate {
         let mut prefix = vec![predicate.0, node.0];
-        if segment.columns(end).pages_of(&prefix).len() > 2 {
+        let pages = segment
+            .columns(end)
+            .pages_of(&mut Held::default(), &prefix)?;
+        if pages.len() > 2 {
             let other = match end {
                 End::Subject => pattern.object,
                 End::Object => pattern.subject,

@@ -6,6 +6,7 @@ use pythia_rdf::TermId;
 
 use super::{BATCH_ROWS, BATCH_ROWS_MIN, ColumnScan, Projection, Slot};
 use crate::StoreError;
+use crate::directory_pages::Held;
 use crate::pattern::{Component, End, GraphFilter, IdBatch, Order, QuadPattern};
 use crate::segment::Segment;
 use crate::segment::tuple;
@@ -29,6 +30,8 @@ pub(crate) struct TupleScan {
     first_node: u64,
     /// The last node read so far.
     last_node: Option<u64>,
+    /// Whether the scan goes on at the page that has `first_node`.
+    jumps: bool,
 }
 
 impl TupleScan {
@@ -52,6 +55,7 @@ impl TupleScan {
             list_node: 0,
             first_node: 0,
             last_node: None,
+            jumps: false,
             segment,
         }
     }
@@ -74,7 +78,7 @@ impl TupleScan {
             } else if let Some(gap) = gap {
                 self.next_gap += 1;
                 self.open_list(&gap)?;
-            } else if self.scan.next_batch(&mut self.rows)? {
+            } else if self.next_batch()? {
                 (self.next_row, self.next_gap) = (0, 0);
                 let last_row = self.rows.node.last().copied();
                 let last_gap = self.rows.gaps.last().map(|gap| gap.node);
@@ -85,6 +89,16 @@ impl TupleScan {
             }
         }
         Ok(())
+    }
+
+    /// Reads the next batch of tuple pages; returns false at the end.
+    fn next_batch(&mut self) -> Result<bool, StoreError> {
+        if std::mem::take(&mut self.jumps) {
+            let file = self.segment.tuples(self.end);
+            let pages = file.locate(&mut Held::default(), self.first_node)?;
+            self.scan = file.scan_pages(pages.start..file.directory().pages());
+        }
+        self.scan.next_batch(&mut self.rows)
     }
 
     fn push_rows(&mut self, end: usize, batch: &mut IdBatch) {
@@ -150,9 +164,7 @@ impl TupleScan {
         }
         if self.last_node.is_none_or(|last| last < self.first_node) {
             // Continue at the page that has the node; rows of smaller nodes on it are skipped.
-            let file = self.segment.tuples(self.end);
-            let pages = file.directory().locate(self.first_node);
-            self.scan = file.scan_pages(pages.start..file.directory().pages());
+            self.jumps = true;
             self.rows.clear();
             (self.next_row, self.next_gap) = (0, 0);
         } else {

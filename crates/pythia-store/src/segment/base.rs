@@ -12,7 +12,9 @@ use crate::StoreError;
 use crate::device;
 use crate::dictionary::DictionaryDirectory;
 use crate::locks::LOCK_NAME;
-use crate::manifest::{DictionaryId, FORMAT_GRAPHS, LOADING_NAME, Manifest, SegmentId, Unnamed};
+use crate::manifest::{
+    DictionaryId, FORMAT_DIRECTORY_PAGES, LOADING_NAME, Manifest, SegmentId, Unnamed,
+};
 
 /// Returns a file that, by its name, is not the leftover of an interrupted load.
 fn foreign_file(storage: &dyn Storage) -> Result<Option<String>, StoreError> {
@@ -91,7 +93,7 @@ impl BaseWriter {
         let segment = self.segment.take().expect("sealed once");
         let sealed = segment.seal(Some(dictionary), orders)?;
         let manifest = Manifest {
-            format: FORMAT_GRAPHS,
+            format: FORMAT_DIRECTORY_PAGES,
             segment: self.id,
             quads: sealed.segment.quads,
             files: sealed.segment.files,

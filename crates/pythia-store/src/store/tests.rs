@@ -44,6 +44,28 @@ fn a_store_opens_and_knows_its_quads() {
     assert_eq!((pages.device_pages, pages.cache_hits), (0, 0));
 }
 
+/// Directories are on pages: what an open store keeps in memory hardly grows with it.
+#[test]
+fn an_open_store_keeps_few_bytes_for_each_page() {
+    let [(small_pages, small_bytes), (pages, bytes)] = [2_000, 200_000].map(|count| {
+        let iri = |rank| id(TermKind::Iri, rank);
+        let quads = (0..count).map(|n| [iri(n * 7), iri(n % 5), iri(n * 7919 % 1_000_003), 0]);
+        let storage: Arc<dyn Storage> = Arc::new(MemoryStorage::new());
+        write_segment(storage.clone(), &quads.collect(), SMALL_PAGES).expect("written");
+        let store = Store::open_storage(storage, OpenOptions::default()).expect("sound");
+        let snapshot = store.snapshot();
+        let base = snapshot.base();
+        let pages: u64 = base
+            .paged_files()
+            .map(pythia_io::PagedFile::page_count)
+            .sum();
+        (pages, base.memory_bytes() as u64)
+    });
+    assert!(pages > small_pages + 500, "{pages} pages");
+    let growth = bytes.saturating_sub(small_bytes);
+    assert!(growth <= pages, "{growth} bytes for {pages} pages");
+}
+
 #[test]
 fn what_is_no_store_is_refused_by_name() {
     let folder = tempfile::tempdir().expect("a temporary folder");

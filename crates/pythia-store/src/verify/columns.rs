@@ -5,9 +5,12 @@ use pythia_rdf::TermId;
 use super::{Check, Fingerprint, IdRanges, OrderSummary};
 use crate::StoreError;
 use crate::delta::quad_of;
+use crate::directory_pages::Held;
 use crate::pattern::Order;
 use crate::segment::Segment;
-use crate::segment::column::{BadPage, Column, ColumnFile, ColumnPage, PredicateCounter};
+use crate::segment::column::{
+    BadPage, Column, ColumnFile, ColumnPage, PageEntry, PredicateCounter,
+};
 use crate::statistics::GraphCounter;
 
 /// The rows seen so far.
@@ -48,13 +51,14 @@ impl Check<'_> {
             columns: Default::default(),
         };
         let mut sound = true;
-        let pages = 0..file.file().page_count();
-        let whole = self.pages(file.file(), pages, |check, number| {
+        let pages = file.directory().pages() as u64;
+        let whole = self.pages(file.file(), 0..pages, |check, number| {
             if let Err(error) = rows.page(file, number, ids) {
                 check.error(file.file().name(), error);
                 sound = false;
             }
         });
+        let whole = self.directory_pages(file.file(), pages) && whole;
         if !whole || !sound {
             return None;
         }
@@ -87,10 +91,11 @@ impl Check<'_> {
 impl Rows {
     fn page(&mut self, file: &ColumnFile, number: u64, ids: &IdRanges) -> Result<(), StoreError> {
         let page = file.file().page(number)?;
-        let view = file.view(number, &page)?;
+        let entry = file.entry(&mut Held::default(), number as usize)?;
+        let view = file.view(&entry, number, &page)?;
         self.decode(&view)
             .and_then(|()| view.check_blocks())
-            .and_then(|()| self.compare_directory(file, number))
+            .and_then(|()| self.compare_directory(&entry))
             .and_then(|()| self.rows(ids))
             .map_err(|problem| file.corrupt(number, problem))
     }
@@ -105,8 +110,12 @@ impl Rows {
         view.values(Column::G, all, g)
     }
 
-    fn compare_directory(&self, file: &ColumnFile, number: u64) -> Result<(), BadPage> {
-        let entry = &file.directory().pages[number as usize];
+    fn compare_directory(&self, entry: &PageEntry) -> Result<(), BadPage> {
+        if entry.rows.start != self.quads {
+            return Err(BadPage(
+                "its first row has not the number that the directory gives it",
+            ));
+        }
         let [p, a, b, g] = &self.columns;
         let bounds = |column: &[u64]| {
             let least = column.iter().copied().min();

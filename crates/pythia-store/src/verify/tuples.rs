@@ -44,13 +44,14 @@ impl Check<'_> {
             rows: TupleRows::default(),
         };
         let mut sound = true;
-        let pages = 0..file.file().page_count();
-        let whole = self.pages(file.file(), pages, |check, number| {
+        let pages = file.directory().pages() as u64;
+        let whole = self.pages(file.file(), 0..pages, |check, number| {
             if let Err(error) = tuples.page(number, ids) {
                 check.error(name, error);
                 sound = false;
             }
         });
+        let whole = self.directory_pages(file.file(), pages) && whole;
         if whole && let Err(error) = tuples.fetch_lists() {
             self.error(name, error);
             sound = false;
@@ -96,7 +97,7 @@ impl Tuples<'_> {
         let first_row = rows.node.first().copied();
         let first_gap = rows.gaps.first().filter(|gap| gap.row == 0);
         let first = first_gap.map(|gap| gap.node).or(first_row);
-        if first.is_none() || first != file.directory().first_node(page) {
+        if first != Some(file.first_node(page)?) {
             return Err(self.corrupt(
                 Some(number),
                 "its first node is not the one in the directory",

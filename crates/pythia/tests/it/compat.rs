@@ -19,7 +19,7 @@ use tempfile::TempDir;
 use crate::support::{Peer, contents, dataset, ours};
 
 /// The formats, each with a store in `testdata/compat/format-N.tar.gz`.
-const FORMATS: std::ops::RangeInclusive<u32> = 1..=5;
+const FORMATS: std::ops::RangeInclusive<u32> = 1..=6;
 
 const QUERIES: &[&str] = &[
     "SELECT * { ?s ?p ?o }",
@@ -221,7 +221,7 @@ fn quads_in(storage: Arc<dyn Storage>) -> u64 {
 /// An upgrade that ends at any operation leaves the old store or the new one, and the next one completes it.
 #[test]
 fn an_upgrade_that_is_killed_leaves_the_old_store_or_the_new_one() {
-    for format in [1, 2, 4] {
+    for format in [1, 2, 4, 6] {
         let fixture = Fixture::new(format);
         let expected = dataset(&fixture.contents()).len() as u64;
         let upgrade = |storage: &FaultyStorage| -> Result<(), StoreError> {

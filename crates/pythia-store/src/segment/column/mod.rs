@@ -27,7 +27,7 @@ mod tests;
 
 pub(crate) use counter::PredicateCounter;
 pub use directory::COLUMN_PAGE_BYTES;
-pub(crate) use directory::ColumnDirectory;
+pub(crate) use directory::{ColumnDirectory, PageEntry};
 pub(crate) use format::{BadPage, Column};
 pub(crate) use page::ColumnPage;
 pub(crate) use reader::{ColumnFile, PageGraphs};

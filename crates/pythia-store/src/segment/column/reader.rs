@@ -4,16 +4,18 @@ use std::ops::Range;
 
 use pythia_io::{Page, PagedFile};
 
-use super::directory::ColumnDirectory;
+use super::directory::{ColumnDirectory, PageEntry};
 use super::format::{BadPage, Column};
 use super::page::ColumnPage;
 use crate::StoreError;
+use crate::directory_pages::{self, Held};
 use crate::pattern::GraphFilter;
 use pythia_rdf::TermId;
 
 /// An order of a segment in columns.
 pub(crate) struct ColumnFile {
     file: PagedFile,
+    directory_pages: PagedFile,
     directory: ColumnDirectory,
 }
 
@@ -28,18 +30,47 @@ pub(crate) enum PageGraphs {
     Some,
 }
 
+impl PageEntry {
+    /// Returns the effect of a filter on the page, without reading it.
+    pub(crate) fn graphs(&self, graph: GraphFilter) -> PageGraphs {
+        let [min, max] = self.g;
+        match graph {
+            GraphFilter::Any => PageGraphs::All,
+            GraphFilter::Named if max == 0 => PageGraphs::None,
+            GraphFilter::Named if min > 0 => PageGraphs::All,
+            GraphFilter::One(TermId(id)) if id < min || id > max => PageGraphs::None,
+            GraphFilter::One(_) if min == max => PageGraphs::All,
+            _ => PageGraphs::Some,
+        }
+    }
+}
+
+impl ColumnPage<'_> {
+    /// Fails unless the page has as many rows as the directory says: row numbers come from there.
+    fn check_rows(&self, rows: &Range<u64>) -> Result<(), BadPage> {
+        match self.rows() as u64 == rows.end - rows.start {
+            true => Ok(()),
+            false => Err(BadPage("not as many rows as the directory says")),
+        }
+    }
+}
+
 impl ColumnFile {
     /// Returns the file with its directory, which must agree on the number of pages.
     pub(crate) fn new(file: PagedFile, directory: ColumnDirectory) -> Result<Self, StoreError> {
-        if file.page_count() != directory.pages.len() as u64 {
+        if file.page_count() != directory.entries.file_pages() {
             let message = format!(
                 "the directory knows {} pages, the file has {}",
-                directory.pages.len(),
+                directory.entries.file_pages(),
                 file.page_count()
             );
             return Err(StoreError::corrupt(file.name(), None, message));
         }
-        Ok(Self { file, directory })
+        Ok(Self {
+            directory_pages: file.staying(directory_pages::GROUP),
+            file,
+            directory,
+        })
     }
 
     pub(crate) fn directory(&self) -> &ColumnDirectory {
@@ -64,11 +95,14 @@ impl ColumnFile {
                 return Ok(entry.first_row..entry.first_row + entry.rows);
             }
         }
-        let pages = self.pages_of(prefix);
+        let mut held = Held::default();
+        let pages = self.pages_of(&mut held, prefix)?;
         if pages.is_empty() {
             return Ok(0..0);
         }
         let (first, last) = (pages.start as u64, pages.end as u64 - 1);
+        let first_rows = self.entry(&mut held, pages.start)?.rows;
+        let last_rows = self.entry(&mut held, pages.end - 1)?.rows;
         let mut rows = 0..0;
         let numbers = [first, last];
         let numbers = if first == last {
@@ -77,12 +111,13 @@ impl ColumnFile {
             &numbers[..]
         };
         self.read(numbers, |number, page| {
-            let start = self.directory.page_rows(number as usize).start;
             if number == first {
-                rows.start = start + page.position(prefix, false)? as u64;
+                page.check_rows(&first_rows)?;
+                rows.start = first_rows.start + page.position(prefix, false)? as u64;
             }
             if number == last {
-                rows.end = start + page.position(prefix, true)? as u64;
+                page.check_rows(&last_rows)?;
+                rows.end = last_rows.start + page.position(prefix, true)? as u64;
             }
             Ok(())
         })?;
@@ -99,22 +134,51 @@ impl ColumnFile {
                 .get(index)
                 .map_or(self.directory.rows, |entry| entry.first_row));
         }
-        let Some(page_number) = self.directory.pages_before(prefix, false).checked_sub(1) else {
+        let mut held = Held::default();
+        let Some(page_number) = self.pages_before(&mut held, prefix, false)?.checked_sub(1) else {
             return Ok(0);
         };
-        let mut row = 0;
+        let rows = self.entry(&mut held, page_number)?.rows;
+        let mut row = rows.start;
         self.read(&[page_number as u64], |_, page| {
-            row = page.position(prefix, false)? as u64;
+            page.check_rows(&rows)?;
+            row += page.position(prefix, false)? as u64;
             Ok(())
         })?;
-        Ok(self.directory.page_rows(page_number).start + row)
+        Ok(row)
     }
 
-    /// Returns the pages that may hold rows whose key starts with `prefix`. Reads nothing.
-    pub(crate) fn pages_of(&self, prefix: &[u64]) -> Range<usize> {
-        let end = self.directory.pages_before(prefix, true);
-        let start = self.directory.pages_before(prefix, false);
-        start.saturating_sub(1).min(end)..end
+    /// Returns the pages that may hold rows whose key starts with `prefix`. Reads directory pages only. `held` is that
+    /// of the last lookup.
+    pub(crate) fn pages_of(
+        &self,
+        held: &mut Held,
+        prefix: &[u64],
+    ) -> Result<Range<usize>, StoreError> {
+        let end = self.pages_before(held, prefix, true)?;
+        let start = self.pages_before(held, prefix, false)?;
+        Ok(start.saturating_sub(1).min(end)..end)
+    }
+
+    /// As [`ColumnDirectory::pages_before`].
+    pub(crate) fn pages_before(
+        &self,
+        held: &mut Held,
+        prefix: &[u64],
+        after: bool,
+    ) -> Result<usize, StoreError> {
+        let file = &self.directory_pages;
+        self.directory.pages_before(file, held, prefix, after)
+    }
+
+    /// As [`ColumnDirectory::page_of_row`].
+    pub(crate) fn page_of_row(&self, held: &mut Held, row: u64) -> Result<usize, StoreError> {
+        self.directory.page_of_row(&self.directory_pages, held, row)
+    }
+
+    /// As [`ColumnDirectory::entry`].
+    pub(crate) fn entry(&self, held: &mut Held, page: usize) -> Result<PageEntry, StoreError> {
+        self.directory.entry(&self.directory_pages, held, page)
     }
 
     /// Counts the `rows` that pass the filter. Reads only pages with rows of different graphs.
@@ -123,21 +187,34 @@ impl ColumnFile {
             return Ok(rows.end.saturating_sub(rows.start));
         }
         let mut count = 0;
-        let mut mixed = Vec::new();
-        for number in self.pages_with(&rows) {
-            let within = intersection(&self.directory.page_rows(number), &rows);
-            match self.page_graphs(number, graph) {
+        let (mut mixed, mut mixed_rows) = (Vec::new(), Vec::new());
+        let mut held = Held::default();
+        let first = self.page_of_row(&mut held, rows.start)?;
+        for number in first..self.directory.pages() {
+            let entry = self.entry(&mut held, number)?;
+            if entry.rows.start >= rows.end {
+                break;
+            }
+            match entry.graphs(graph) {
                 PageGraphs::None => {}
-                PageGraphs::All => count += within.end - within.start,
-                PageGraphs::Some => mixed.push(number as u64),
+                PageGraphs::All => {
+                    let within = intersection(&entry.rows, &rows);
+                    count += within.end - within.start;
+                }
+                PageGraphs::Some => {
+                    mixed.push(number as u64);
+                    mixed_rows.push(entry.rows);
+                }
             }
         }
         let mut graphs = Vec::new();
-        self.read(&mixed, |number, page| {
-            let page_rows = self.directory.page_rows(number as usize);
-            let within = intersection(&page_rows, &rows);
-            let local = (within.start - page_rows.start) as usize
-                ..((within.end - page_rows.start) as usize).min(page.rows());
+        let mut mixed_rows = mixed_rows.iter();
+        self.read(&mixed, |_, page| {
+            let page_rows = mixed_rows.next().expect("one for each page");
+            page.check_rows(page_rows)?;
+            let within = intersection(page_rows, &rows);
+            let local =
+                (within.start - page_rows.start) as usize..(within.end - page_rows.start) as usize;
             graphs.clear();
             page.values(Column::G, local, &mut graphs)?;
             let accepted = graphs.iter().filter(|&&id| graph.accepts(TermId(id)));
@@ -145,24 +222,6 @@ impl ColumnFile {
             Ok(())
         })?;
         Ok(count)
-    }
-
-    /// Returns the pages that hold `rows`, which must not be empty.
-    pub(crate) fn pages_with(&self, rows: &Range<u64>) -> Range<usize> {
-        self.directory.page_of_row(rows.start)..self.directory.page_of_row(rows.end - 1) + 1
-    }
-
-    /// Returns the effect of a filter on a page, without reading it.
-    pub(crate) fn page_graphs(&self, page: usize, graph: GraphFilter) -> PageGraphs {
-        let [min, max] = self.directory.pages[page].g;
-        match graph {
-            GraphFilter::Any => PageGraphs::All,
-            GraphFilter::Named if max == 0 => PageGraphs::None,
-            GraphFilter::Named if min > 0 => PageGraphs::All,
-            GraphFilter::One(TermId(id)) if id < min || id > max => PageGraphs::None,
-            GraphFilter::One(_) if min == max => PageGraphs::All,
-            _ => PageGraphs::Some,
-        }
     }
 
     /// Calls `f` with the pages of these sorted, distinct numbers, read in batches.
@@ -173,9 +232,7 @@ impl ColumnFile {
     ) -> Result<(), StoreError> {
         self.file.pages(numbers, |index, page| {
             let number = numbers[index];
-            let result = self
-                .view_unnamed(number, page)
-                .and_then(|view| f(number, &view));
+            let result = ColumnPage::new(page).and_then(|view| f(number, &view));
             result.map_err(|problem| self.corrupt(number, problem))
         })
     }
@@ -190,25 +247,18 @@ impl ColumnFile {
         Ok(pages)
     }
 
-    /// Returns a view of a page of this file.
+    /// Returns a view of a page of this file, which must have as many rows as the directory says.
     pub(crate) fn view<'a>(
         &self,
+        entry: &PageEntry,
         number: u64,
         page: &'a Page,
     ) -> Result<ColumnPage<'a>, StoreError> {
-        self.view_unnamed(number, page)
-            .map_err(|problem| self.corrupt(number, problem))
-    }
-
-    /// Returns a view of a page. The page must have as many rows as the directory says, as row numbers come from
-    /// there.
-    fn view_unnamed<'a>(&self, number: u64, page: &'a Page) -> Result<ColumnPage<'a>, BadPage> {
-        let view = ColumnPage::new(page)?;
-        let rows = self.directory.page_rows(number as usize);
-        if view.rows() as u64 != rows.end - rows.start {
-            return Err(BadPage("not as many rows as the directory says"));
-        }
-        Ok(view)
+        let view = ColumnPage::new(page).and_then(|view| {
+            view.check_rows(&entry.rows)?;
+            Ok(view)
+        });
+        view.map_err(|problem| self.corrupt(number, problem))
     }
 
     /// Returns the error for a damaged page.
@@ -225,8 +275,9 @@ impl ColumnFile {
     ) -> Result<(), StoreError> {
         let mut numbers: Vec<u64> = Vec::new();
         let mut ranges = Vec::with_capacity(keys.len());
+        let mut held = Held::default();
         for key in keys {
-            let pages = self.pages_of(key);
+            let pages = self.pages_of(&mut held, key)?;
             let pages = pages.start as u64..pages.end as u64;
             // Neighbouring keys may share a page.
             let unlisted = numbers.last().map_or(0, |last| last + 1).max(pages.start);

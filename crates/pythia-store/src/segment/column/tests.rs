@@ -43,7 +43,7 @@ fn build(rows: &[Row], page_bytes: usize) -> ColumnFile {
 }
 
 fn read_all(file: &ColumnFile) -> Vec<Row> {
-    let numbers: Vec<u64> = (0..file.directory().pages.len() as u64).collect();
+    let numbers: Vec<u64> = (0..file.directory().pages() as u64).collect();
     let mut rows = Vec::new();
     file.read(&numbers, |_, page| {
         let all = 0..page.rows();
@@ -214,7 +214,7 @@ fn pages_are_full_and_small() {
         let directory = file.directory();
         let used: u64 = directory.used_bytes.iter().sum();
         // The last page has the rest.
-        let full = ((directory.pages.len() - 1) * page_bytes) as u64;
+        let full = ((directory.pages() - 1) * page_bytes) as u64;
         assert!(
             used * 1000 >= full * 990,
             "{used} bytes used of {full} and a page"
@@ -243,7 +243,7 @@ fn an_empty_file_has_no_rows() {
 fn a_page_of_long_constant_runs_stays_bounded() {
     let rows: Vec<Row> = (0..600_000u64).map(|a| [1, a, 5, 0]).collect();
     let file = build(&rows, 16384);
-    assert_eq!(file.directory().pages.len(), 3);
+    assert_eq!(file.directory().pages(), 3);
     assert_eq!(read_all(&file), rows);
     assert_eq!(file.find(&[1, 300_000]).expect("sound"), 300_000..300_001);
 }
@@ -294,7 +294,7 @@ fn column_speed() {
     let start = cpu_seconds();
     let directory = write(&*storage, &rows, 16384);
     let seconds = cpu_seconds() - start;
-    let bytes = directory.pages.len() * directory.page_bytes;
+    let bytes = directory.pages() * directory.page_bytes;
     println!(
         "write: {:.1} M rows/s, {:.2} bytes a row, used {:?}",
         rows.len() as f64 / seconds / 1e6,
@@ -311,7 +311,7 @@ fn column_speed() {
     for round in 0..3 {
         let start = cpu_seconds();
         let (mut a, mut b, mut sum) = (Vec::new(), Vec::new(), 0u64);
-        let numbers: Vec<u64> = (0..file.directory().pages.len() as u64).collect();
+        let numbers: Vec<u64> = (0..file.directory().pages() as u64).collect();
         file.read(&numbers, |_, page| {
             a.clear();
             b.clear();

@@ -8,7 +8,7 @@ use pythia_io::PageWriter;
 
 use super::block::BlockEncoder;
 use super::counter::PredicateCounter;
-use super::directory::{ColumnDirectory, PageEntry};
+use super::directory::{ColumnDirectory, OpenColumnDirectory, PageEntry};
 use super::format::{
     BLOCK_ROWS, Column, END_BYTES, HEADER_BYTES, PAGE_ROWS_MAX, PAGE_TYPE, RUN_BYTES, field,
 };
@@ -21,7 +21,7 @@ const FILL_SLACK_BYTES: usize = 24;
 /// Writer of one column file.
 pub struct ColumnWriter {
     file: PageWriter,
-    directory: ColumnDirectory,
+    directory: OpenColumnDirectory,
     page: OpenPage,
     encoder: BlockEncoder,
     /// Rows not yet in the page, by column: p, a, b, g.
@@ -34,10 +34,7 @@ impl ColumnWriter {
     pub(crate) fn new(file: PageWriter, page_bytes: usize) -> Self {
         Self {
             file,
-            directory: ColumnDirectory {
-                page_bytes,
-                ..ColumnDirectory::default()
-            },
+            directory: OpenColumnDirectory::new(page_bytes),
             page: OpenPage::new(),
             encoder: BlockEncoder::new(),
             pending: std::array::from_fn(|_| Vec::with_capacity(BLOCK_ROWS)),
@@ -73,15 +70,18 @@ impl ColumnWriter {
             .try_for_each(|&[p, a, b, g]| self.push(p, a, b, g))
     }
 
-    /// Writes the last page; everything is durable on return.
+    /// Writes the last page and the directory pages; everything is durable on return.
     pub(crate) fn finish(mut self) -> Result<ColumnDirectory, StoreError> {
         while !self.pending[0].is_empty() {
             self.flush_block()?;
         }
         self.flush_page()?;
-        self.directory.predicates = self.counter.finish();
-        self.file.finish()?;
-        Ok(self.directory)
+        let (mut file, predicates) = (self.file, self.counter.finish());
+        let directory = self
+            .directory
+            .finish(predicates, |page| Ok(file.push(page)?))?;
+        file.finish()?;
+        Ok(directory)
     }
 
     /// Moves the pending rows to the page. If they do not all fit, moves as many as fill the page, and writes it.
@@ -154,13 +154,13 @@ impl ColumnWriter {
         for (sum, used) in self.directory.used_bytes.iter_mut().zip(used) {
             *sum += used as u64;
         }
-        self.directory.pages.push(PageEntry {
+        let first_row = self.directory.rows;
+        self.directory.push(&PageEntry {
             first: self.page.first,
-            row: self.directory.rows,
+            rows: first_row..first_row + self.page.rows as u64,
             b: self.page.columns[Column::B as usize].bounds.values,
             g: self.page.columns[Column::G as usize].bounds.values,
         });
-        self.directory.rows += self.page.rows as u64;
         self.file.push(&mut bytes)?;
         self.page.clear();
         Ok(())

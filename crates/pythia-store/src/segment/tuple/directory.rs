@@ -1,15 +1,15 @@
-//! The part of a tuple file that stays in memory: the first node and predicate of each page.
+//! The directory of a tuple file: the first node and predicate of each page.
 //!
 //! This replaces the Pythia paper's link from an id to its page: ids are sorted over the pages, so a search here
-//! returns the page of any node, and a hop needs no index read.
-
-use std::ops::Range;
+//! returns the page of any node. The entries are on directory pages, which the buffer pool keeps, so that a hop needs
+//! no index read.
 
 use pythia_io::bytes::{ByteReader, ByteWriter};
 
 use crate::StoreError;
 
 use super::format::{PAGE_BYTES_MAX, PAGE_BYTES_MIN};
+use crate::directory_pages::{Entries, EntriesWriter};
 
 /// Counts of a file, made while it was written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
@@ -34,92 +34,81 @@ pub struct TupleStatistics {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TupleDirectory {
     page_bytes: usize,
-    /// Per page, the first node: ascending, equal only where a tuple is split.
-    first_nodes: Vec<u64>,
-    /// Per page, the first predicate of the first node.
-    first_predicates: Vec<u64>,
+    /// Per page, the first node, and its first predicate there: nodes ascend, and are equal only where a tuple is split.
+    pub(super) entries: Entries<2>,
     /// Counts of the file.
     pub statistics: TupleStatistics,
 }
 
-impl TupleDirectory {
+/// A directory whose file is being written.
+#[derive(Clone, Debug)]
+pub(super) struct OpenTupleDirectory {
+    page_bytes: usize,
+    entries: EntriesWriter<2>,
+    pub(super) statistics: TupleStatistics,
+}
+
+impl OpenTupleDirectory {
     pub(super) fn new(page_bytes: usize) -> Self {
         Self {
             page_bytes,
-            first_nodes: Vec::new(),
-            first_predicates: Vec::new(),
+            entries: EntriesWriter::new(page_bytes),
             statistics: TupleStatistics::default(),
         }
     }
 
     pub(super) fn push(&mut self, number: u64, node: u64, predicate: u64) {
-        assert_eq!(number, self.pages() as u64, "pages are numbered in order");
-        self.first_nodes.push(node);
-        self.first_predicates.push(predicate);
+        let count = self.entries.count() as u64;
+        assert_eq!(number, count, "pages are numbered in order");
+        self.entries.push([node, predicate]);
     }
 
+    /// Appends the directory pages to the file with `push`.
+    pub(super) fn finish(
+        self,
+        push: impl FnMut(&mut [u8]) -> Result<u64, StoreError>,
+    ) -> Result<TupleDirectory, StoreError> {
+        Ok(TupleDirectory {
+            page_bytes: self.page_bytes,
+            entries: self.entries.finish(push)?,
+            statistics: self.statistics,
+        })
+    }
+}
+
+/// Added to the page size in the stored form of a directory whose entries are on directory pages.
+const ON_PAGES: u64 = 1;
+
+impl TupleDirectory {
     /// Returns the bytes of a page.
     pub fn page_bytes(&self) -> usize {
         self.page_bytes
     }
 
-    /// Returns the number of pages.
-    pub fn pages(&self) -> usize {
-        self.first_nodes.len()
+    /// Returns whether its entries are on directory pages.
+    pub(crate) fn is_on_pages(&self) -> bool {
+        self.entries.are_in_file()
     }
 
-    /// Returns the first node of a page.
-    pub fn first_node(&self, page: usize) -> Option<u64> {
-        self.first_nodes.get(page).copied()
+    /// Returns the number of pages of tuples.
+    pub fn pages(&self) -> usize {
+        self.entries.count()
+    }
+
+    /// Returns the number of pages of the file, directory pages included.
+    pub fn file_pages(&self) -> u64 {
+        self.entries.file_pages()
     }
 
     /// Returns the bytes of memory.
     pub fn memory_bytes(&self) -> usize {
-        (self.first_nodes.capacity() + self.first_predicates.capacity()) * size_of::<u64>()
+        self.entries.memory_bytes()
     }
 
-    /// Returns the pages that hold the node if it exists: one, unless its tuple is split; none if the node is smaller
-    /// than all.
-    #[inline]
-    pub fn locate(&self, node: u64) -> Range<usize> {
-        self.locate_from(0, node)
-    }
-
-    /// As [`Self::locate`], if the page is known not to be before `from` (for sorted nodes). Takes time in the
-    /// logarithm of the distance.
-    #[inline]
-    pub(super) fn locate_from(&self, from: usize, node: u64) -> Range<usize> {
-        let nodes = &self.first_nodes;
-        let end = gallop(nodes, from, |&first| first <= node);
-        if end == 0 {
-            return 0..0;
-        }
-        let last = end - 1;
-        if last > 0 && nodes[last] == node && nodes[last - 1] == node {
-            // The tuple is split; then it begins its first page.
-            return nodes[..last].partition_point(|&first| first < node)..end;
-        }
-        last..end
-    }
-
-    /// Returns, of the pages of a node, those that may hold one of its predicates.
-    #[inline]
-    pub(super) fn narrow(&self, pages: Range<usize>, predicate: u64) -> Range<usize> {
-        if pages.len() <= 1 {
-            return pages;
-        }
-        let firsts = &self.first_predicates[pages.clone()];
-        let page = firsts.partition_point(|&first| first <= predicate);
-        if page == 0 {
-            return pages.start..pages.start;
-        }
-        pages.start + page - 1..pages.start + page
-    }
-
-    /// Appends the directory to the in-memory part of a segment.
+    /// Appends the in-memory part of the directory.
     pub fn write(&self, out: &mut ByteWriter) {
         let statistics = &self.statistics;
-        out.varint(self.page_bytes as u64);
+        out.varint(self.page_bytes as u64 | ON_PAGES);
         for number in [
             statistics.tuples,
             statistics.tuples_inline,
@@ -131,20 +120,13 @@ impl TupleDirectory {
         ] {
             out.varint(number);
         }
-        out.varint(self.pages() as u64);
-        let mut last = 0;
-        for &node in &self.first_nodes {
-            out.varint(node - last);
-            last = node;
-        }
-        for &predicate in &self.first_predicates {
-            out.varint(predicate);
-        }
+        self.entries.write(out);
     }
 
-    /// Reads the output of [`Self::write`].
+    /// Reads the output of [`Self::write`], or the whole directory of a file that has no directory pages.
     pub fn read(reader: &mut ByteReader<'_>) -> Result<Self, StoreError> {
-        let page_bytes = reader.varint()? as usize;
+        let size = reader.varint()?;
+        let page_bytes = (size & !ON_PAGES) as usize;
         if !page_bytes.is_power_of_two() || !(PAGE_BYTES_MIN..=PAGE_BYTES_MAX).contains(&page_bytes)
         {
             return Err(reader.corrupt("a page size"));
@@ -158,100 +140,43 @@ impl TupleDirectory {
             external_rows: reader.varint()?,
             bytes_used: reader.varint()?,
         };
-        let pages = reader.count(2)?;
-        let mut first_nodes = Vec::with_capacity(pages);
-        let mut last = 0_u64;
-        for _ in 0..pages {
-            let Some(node) = last.checked_add(reader.varint()?) else {
-                return Err(reader.corrupt("a node of at most 64 bits"));
-            };
-            last = node;
-            first_nodes.push(node);
-        }
-        let mut first_predicates = Vec::with_capacity(pages);
-        for page in 0..pages {
-            let predicate = reader.varint()?;
-            let cut = page > 0 && first_nodes[page] == first_nodes[page - 1];
-            if cut && predicate <= first_predicates[page - 1] {
-                return Err(reader.corrupt("pages in order of node and predicate"));
-            }
-            first_predicates.push(predicate);
+        let entries = match size & ON_PAGES {
+            0 => read_whole(reader, page_bytes)?,
+            _ => Entries::read(reader, page_bytes)?,
+        };
+        let is_sorted = entries.firsts().is_sorted_by(|before, next| before < next);
+        if !is_sorted {
+            return Err(reader.corrupt("pages in order of node and predicate"));
         }
         Ok(Self {
             page_bytes,
-            first_nodes,
-            first_predicates,
+            entries,
             statistics,
         })
     }
 }
 
-/// Finds the partition point from `from` on, by doubling steps.
-#[inline]
-pub(super) fn gallop<T>(items: &[T], from: usize, holds: impl Fn(&T) -> bool) -> usize {
-    if from == 0 {
-        return items.partition_point(holds);
+/// Reads the entries of a file that has no directory pages.
+fn read_whole(reader: &mut ByteReader<'_>, page_bytes: usize) -> Result<Entries<2>, StoreError> {
+    let pages = reader.count(2)?;
+    let mut nodes = Vec::with_capacity(pages);
+    let mut last = 0_u64;
+    for _ in 0..pages {
+        let Some(node) = last.checked_add(reader.varint()?) else {
+            return Err(reader.corrupt("a node of at most 64 bits"));
+        };
+        last = node;
+        nodes.push(node);
     }
-    let mut low = from;
-    let mut step = 1;
-    while low + step <= items.len() && holds(&items[low + step - 1]) {
-        low += step;
-        step *= 2;
-    }
-    let high = (low + step).min(items.len());
-    low + items[low..high].partition_point(holds)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn directory(firsts: &[(u64, u64)]) -> TupleDirectory {
-        let mut directory = TupleDirectory::new(4096);
-        for (page, &(node, predicate)) in firsts.iter().enumerate() {
-            directory.push(page as u64, node, predicate);
+    let mut entries = EntriesWriter::new(page_bytes);
+    let mut before = None;
+    for node in nodes {
+        let entry = [node, reader.varint()?];
+        if before.is_some_and(|before| entry <= before) {
+            return Err(reader.corrupt("pages in order of node and predicate"));
         }
-        directory
+        before = Some(entry);
+        entries.push(entry);
     }
-
-    #[test]
-    fn locate_finds_one_page_or_all_of_a_cut_tuple() {
-        let directory = directory(&[(10, 1), (20, 1), (20, 7), (20, 9), (30, 1)]);
-        assert_eq!(directory.locate(9), 0..0);
-        assert_eq!(directory.locate(10), 0..1);
-        assert_eq!(directory.locate(19), 0..1);
-        assert_eq!(directory.locate(20), 1..4);
-        assert_eq!(directory.locate(25), 3..4);
-        assert_eq!(directory.locate(99), 4..5);
-        assert_eq!(directory.narrow(1..4, 0), 1..1);
-        assert_eq!(directory.narrow(1..4, 7), 2..3);
-        assert_eq!(directory.narrow(1..4, 8), 2..3);
-        assert_eq!(directory.narrow(1..4, 100), 3..4);
-    }
-
-    #[test]
-    fn gallop_finds_what_partition_point_finds() {
-        let items: Vec<u64> = (0..100).map(|i| i * 3).collect();
-        for value in 0..310 {
-            let expected = items.partition_point(|&item| item <= value);
-            for from in 0..=expected {
-                assert_eq!(gallop(&items, from, |&item| item <= value), expected);
-            }
-        }
-    }
-
-    #[test]
-    fn directory_round_trips_and_refuses_damage() {
-        let mut whole = directory(&[(10, 1), (20, 1), (20, 7), (1 << 63, 5)]);
-        whole.statistics.rows = 77;
-        let mut writer = ByteWriter::new();
-        whole.write(&mut writer);
-        let bytes = writer.into_bytes();
-        let mut reader = ByteReader::new("directory", &bytes);
-        assert_eq!(TupleDirectory::read(&mut reader).unwrap(), whole);
-        for end in 0..bytes.len() {
-            let mut reader = ByteReader::new("directory", &bytes[..end]);
-            assert!(TupleDirectory::read(&mut reader).is_err());
-        }
-    }
+    Ok(entries.keep())
 }

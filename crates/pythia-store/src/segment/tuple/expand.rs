@@ -7,6 +7,7 @@ use pythia_rdf::TermId;
 use super::file::TupleFile;
 use super::page::{Entry, GraphNumbers, PageError, Tuple, TuplePage};
 use crate::StoreError;
+use crate::directory_pages::Held;
 use crate::pattern::{Expansion, ExternalList, GraphFilter};
 
 /// The wanted lists of a tuple.
@@ -63,12 +64,12 @@ impl TupleFile {
     ) -> Result<(), StoreError> {
         debug_assert!(nodes.is_sorted_by(|a, b| a < b), "sorted and distinct");
         if let &[node] = nodes {
-            let pages = self.pages_of(node, predicates);
+            let pages = self.pages_of(&mut Held::default(), node, predicates)?;
             if pages.len() <= 1 {
                 return self.expand_on(pages, node, 0, predicates, graph, out);
             }
         }
-        let visits = self.visits(nodes, predicates);
+        let visits = self.visits(nodes, predicates)?;
         let mut pages: Vec<u64> = visits.iter().map(|visit| visit.page).collect();
         pages.extend(out.sequence.along_with(&pages, &self.file));
         self.file.pages(&pages, |index, page| {
@@ -98,7 +99,7 @@ impl TupleFile {
         graph: GraphFilter,
         out: &mut Expansion,
     ) -> Result<(), StoreError> {
-        let pages = self.pages_of(node, predicates);
+        let pages = self.pages_of(&mut Held::default(), node, predicates)?;
         self.expand_on(pages, node, source, predicates, graph, out)
     }
 
@@ -128,13 +129,15 @@ impl TupleFile {
     }
 
     /// Returns the pages to visit for each node; adjacent nodes share them.
-    fn visits(&self, nodes: &[TermId], predicates: Predicates<'_>) -> Vec<Visit> {
+    fn visits(
+        &self,
+        nodes: &[TermId],
+        predicates: Predicates<'_>,
+    ) -> Result<Vec<Visit>, StoreError> {
         let mut visits: Vec<Visit> = Vec::new();
-        let mut end = 0;
+        let mut held = Held::default();
         for (index, node) in nodes.iter().enumerate() {
-            let pages = self.directory.locate_from(end, node.0);
-            end = pages.end;
-            for page in self.narrow(pages, predicates) {
+            for page in self.pages_of(&mut held, *node, predicates)? {
                 match visits.last_mut() {
                     Some(last) if last.page == page as u64 => last.end = index + 1,
                     _ => visits.push(Visit {
@@ -145,7 +148,7 @@ impl TupleFile {
                 }
             }
         }
-        visits
+        Ok(visits)
     }
 }
 

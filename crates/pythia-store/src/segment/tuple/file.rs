@@ -10,6 +10,7 @@ use super::directory::TupleDirectory;
 use super::expand::Predicates;
 use super::page::{Entry, GraphNumbers, PageError, Tuple, TuplePage};
 use crate::StoreError;
+use crate::directory_pages::{self, Held};
 use crate::pattern::GraphFilter;
 
 /// The existence of an edge, as far as a tuple page knows.
@@ -27,13 +28,14 @@ pub enum Probe {
 #[derive(Clone, Debug)]
 pub struct TupleFile {
     pub(super) file: PagedFile,
+    directory_pages: PagedFile,
     pub(super) directory: Arc<TupleDirectory>,
 }
 
 impl TupleFile {
     /// Returns the file with its directory, which must agree on the number and size of pages.
     pub fn new(file: PagedFile, directory: Arc<TupleDirectory>) -> Result<Self, StoreError> {
-        let pages = (directory.pages() as u64, directory.page_bytes());
+        let pages = (directory.file_pages(), directory.page_bytes());
         if pages != (file.page_count(), file.page_bytes()) {
             return Err(StoreError::corrupt(
                 file.name(),
@@ -47,7 +49,11 @@ impl TupleFile {
                 ),
             ));
         }
-        Ok(Self { file, directory })
+        Ok(Self {
+            directory_pages: file.staying(directory_pages::GROUP),
+            file,
+            directory,
+        })
     }
 
     /// Returns the directory.
@@ -90,11 +96,10 @@ impl TupleFile {
         // Runs of pairs by page; one predicate of a node is on one page.
         let mut pages: Vec<u64> = Vec::new();
         let mut firsts: Vec<usize> = Vec::new();
-        let mut end = 0;
+        let mut held = Held::default();
         for (index, pair) in pairs.iter().enumerate() {
-            let located = self.directory.locate_from(end, pair.0.0);
-            end = located.end;
-            let located = self.directory.narrow(located, predicate.0);
+            let located = self.locate(&mut held, pair.0.0)?;
+            let located = self.narrow_to(&mut held, located, pair.0, predicate)?;
             // A node before the first page gets the first page, which does not have it.
             let page = located.start as u64;
             if pages.last() != Some(&page) {
@@ -154,7 +159,7 @@ impl TupleFile {
         predicates: Predicates<'_>,
         mut f: impl FnMut(&TuplePage<'_>, &Tuple) -> Result<(), PageError>,
     ) -> Result<(), StoreError> {
-        for number in self.pages_of(node, predicates) {
+        for number in self.pages_of(&mut Held::default(), node, predicates)? {
             let page = self.file.page(number as u64)?;
             let mut visit = || {
                 let page = TuplePage::parse(&page)?;
@@ -170,21 +175,69 @@ impl TupleFile {
 
     /// Returns the pages that may hold these lists of the node.
     #[inline]
-    pub(super) fn pages_of(&self, node: TermId, predicates: Predicates<'_>) -> Range<usize> {
-        self.narrow(self.directory.locate(node.0), predicates)
-    }
-
-    #[inline]
-    pub(super) fn narrow(&self, pages: Range<usize>, predicates: Predicates<'_>) -> Range<usize> {
+    pub(super) fn pages_of(
+        &self,
+        held: &mut Held,
+        node: TermId,
+        predicates: Predicates<'_>,
+    ) -> Result<Range<usize>, StoreError> {
+        let pages = self.locate(held, node.0)?;
         if pages.len() <= 1 {
-            return pages;
+            return Ok(pages);
         }
         let Some((first, last)) = predicates.bounds() else {
-            return pages.start..pages.start;
+            return Ok(pages.start..pages.start);
         };
-        let from = self.directory.narrow(pages.clone(), first);
-        let to = self.directory.narrow(pages, last);
-        from.start..to.end
+        let from = self.narrow_to(held, pages.clone(), node, TermId(first))?;
+        let to = self.narrow_to(held, pages, node, TermId(last))?;
+        Ok(from.start..to.end)
+    }
+
+    /// Returns the pages that hold the node if it exists: one, unless its tuple is split; none if the node is smaller
+    /// than all. `held` is that of the last node.
+    #[inline]
+    pub(crate) fn locate(&self, held: &mut Held, node: u64) -> Result<Range<usize>, StoreError> {
+        let (file, entries) = (&self.directory_pages, &self.directory.entries);
+        let end = entries.partition_point(file, held, |&[first, _]| first <= node)?;
+        let Some(last) = end.checked_sub(1) else {
+            return Ok(0..0);
+        };
+        if entries.get(file, held, last)?[0] != node {
+            return Ok(last..end);
+        }
+        // The tuple may be split; then it begins its first page.
+        let start = entries.partition_point(file, held, |&[first, _]| first < node)?;
+        Ok(start..end)
+    }
+
+    /// Returns the first page that may hold the node. Reads a directory page only.
+    pub fn page_of(&self, node: TermId) -> Result<u64, StoreError> {
+        let pages = self.locate(&mut Held::default(), node.0)?;
+        Ok(pages.start as u64)
+    }
+
+    /// Returns, of the pages of a node, those that may hold one of its predicates.
+    #[inline]
+    fn narrow_to(
+        &self,
+        held: &mut Held,
+        pages: Range<usize>,
+        node: TermId,
+        predicate: TermId,
+    ) -> Result<Range<usize>, StoreError> {
+        if pages.len() <= 1 {
+            return Ok(pages);
+        }
+        let (file, entries) = (&self.directory_pages, &self.directory.entries);
+        let wanted = [node.0, predicate.0];
+        let end = entries.partition_point(file, held, |entry| *entry <= wanted)?;
+        Ok(end.saturating_sub(1).max(pages.start)..end.max(pages.start))
+    }
+
+    /// Returns the first node of a page, as the directory has it.
+    pub(crate) fn first_node(&self, page: usize) -> Result<u64, StoreError> {
+        let (file, entries) = (&self.directory_pages, &self.directory.entries);
+        Ok(entries.get(file, &mut Held::default(), page)?[0])
     }
 
     pub(super) fn corrupt(&self, page: u64, error: PageError) -> StoreError {

@@ -11,7 +11,7 @@
 use pythia_io::PageWriter;
 
 use super::builder::{KIND_SHIFT, PageBuilder, TupleGraphs, ValueList};
-use super::directory::{TupleDirectory, TupleStatistics};
+use super::directory::{OpenTupleDirectory, TupleDirectory, TupleStatistics};
 use super::format::{EXTERNAL_KIND, PAGE_BYTES_MAX, PAGE_BYTES_MIN, ROWS_MAX};
 use crate::StoreError;
 
@@ -64,7 +64,7 @@ pub struct TupleWriter<S> {
     sink: S,
     policy: ExternalPolicy,
     builder: PageBuilder,
-    directory: TupleDirectory,
+    directory: OpenTupleDirectory,
     /// Other ends and graphs of the rows on the current page, then of the current tuple.
     others: Vec<u64>,
     graphs: Vec<u64>,
@@ -105,7 +105,7 @@ impl<S: PageSink> TupleWriter<S> {
             sink,
             policy,
             builder: PageBuilder::new(page_bytes),
-            directory: TupleDirectory::new(page_bytes),
+            directory: OpenTupleDirectory::new(page_bytes),
             others: Vec::new(),
             graphs: Vec::new(),
             tuple_start: 0,
@@ -153,13 +153,15 @@ impl<S: PageSink> TupleWriter<S> {
         Ok(())
     }
 
-    /// Writes the buffered rows; returns the sink and the directory.
+    /// Writes the buffered rows and the directory pages; returns the sink and the directory.
     pub fn finish(mut self) -> Result<(S, TupleDirectory), StoreError> {
         self.finish_tuple()?;
         if !self.builder.is_empty() {
             self.flush()?;
         }
-        Ok((self.sink, self.directory))
+        let sink = &mut self.sink;
+        let directory = self.directory.finish(|page| sink.push_page(page))?;
+        Ok((self.sink, directory))
     }
 
     /// Returns the number of rows in memory: of the current page and tuple.
