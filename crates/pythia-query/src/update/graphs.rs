@@ -7,13 +7,18 @@
 use oxrdf::{NamedNode, TermRef};
 use pythia_rdf::TermId;
 use pythia_sparql::update::Transfer;
+use pythia_store::write::GoesOn;
 use pythia_store::{Component, GraphFilter, IdBatch, Order, QuadPattern, Snapshot};
 use spargebra::algebra::GraphTarget;
 use spargebra::term::GraphName;
 
+use super::transaction::Transaction;
 use super::{Row, Runner, name};
 use pythia_exec::error::QueryError;
 use pythia_exec::limits::governor::Governor;
+
+/// Of all graphs to be removed, those with this many quads are removed one at a time.
+const LARGE_GRAPH: u64 = 1 << 16;
 
 impl Runner<'_> {
     pub(super) fn clear(
@@ -34,7 +39,54 @@ impl Runner<'_> {
                 None => return Err(absent(line, node)),
             },
         };
-        each_quad(&snapshot, filter, governor, |rows| self.remove(rows))
+        self.remove_graphs(&snapshot, filter, governor)
+    }
+
+    /// Removes all quads of some graphs.
+    fn remove_graphs(
+        &mut self,
+        snapshot: &Snapshot,
+        filter: GraphFilter,
+        governor: &Governor,
+    ) -> Result<(), QueryError> {
+        let large = match filter {
+            GraphFilter::One(graph) => vec![graph],
+            GraphFilter::Named | GraphFilter::Any => {
+                let graphs = snapshot.estimates().statistics().graphs.graphs.iter();
+                let graphs = graphs.filter(|(graph, _)| filter.accepts(*graph));
+                let large = graphs.filter(|(_, quads)| *quads >= LARGE_GRAPH);
+                large.map(|(graph, _)| *graph).collect()
+            }
+        };
+        for graph in large {
+            let removed = self.change_graph(graph, governor, |transaction, goes_on| {
+                transaction.remove_graph(graph, goes_on)
+            })?;
+            self.updated.removed += removed.unwrap_or(0);
+            if removed.is_some() && filter == GraphFilter::One(graph) {
+                return Ok(());
+            }
+        }
+        let rest = self.snapshot();
+        each_quad(&rest, filter, governor, |rows| self.remove(rows))
+    }
+
+    /// Makes a change of all quads of a large graph; returns their number, or `None` if nothing is changed.
+    fn change_graph(
+        &mut self,
+        changed: TermId,
+        governor: &Governor,
+        change: impl FnOnce(&mut Transaction, GoesOn<'_>) -> Result<Option<u64>, QueryError>,
+    ) -> Result<Option<u64>, QueryError> {
+        let transaction = &self.transaction;
+        let row = [0, 0, 0, changed.0];
+        self.permission
+            .check_rows(&[row], || transaction.snapshot())?;
+        let goes_on = || governor.check().is_ok();
+        let changed = change(self.transaction, &goes_on);
+        // It says why a change did not go on.
+        governor.check()?;
+        changed
     }
 
     pub(super) fn create(
@@ -79,13 +131,22 @@ impl Runner<'_> {
         };
         let destination = self.graph_id(to)?;
         if verb != Transfer::Add {
-            let filter = GraphFilter::One(destination);
-            each_quad(&snapshot, filter, governor, |rows| self.remove(rows))?;
+            self.remove_graphs(&snapshot, GraphFilter::One(destination), governor)?;
         }
         let Some(source) = source else {
             // A hidden default graph appears empty.
             return Ok(());
         };
+        let copied = self.change_graph(destination, governor, |transaction, goes_on| {
+            transaction.copy_graph(source, destination, goes_on)
+        })?;
+        if let Some(copied) = copied {
+            self.updated.added += copied;
+            return match verb {
+                Transfer::Move => self.remove_graphs(&snapshot, GraphFilter::One(source), governor),
+                Transfer::Add | Transfer::Copy => Ok(()),
+            };
+        }
         each_quad(&snapshot, GraphFilter::One(source), governor, |rows| {
             let copied: Vec<Row> = rows
                 .iter()
@@ -140,7 +201,14 @@ fn each_quad(
         graph,
         ..QuadPattern::default()
     };
-    let mut scan = snapshot.scan(&pattern, Order::Spo, &[Subject, Predicate, Object, Graph])?;
+    // The quads of a named graph are read in the order in which its columns have them.
+    let order = match graph {
+        GraphFilter::One(TermId::DEFAULT_GRAPH) | GraphFilter::Named | GraphFilter::Any => {
+            Order::Spo
+        }
+        GraphFilter::One(_) => Order::Gpso,
+    };
+    let mut scan = snapshot.scan(&pattern, order, &[Subject, Predicate, Object, Graph])?;
     let (mut batch, mut rows) = (IdBatch::default(), Vec::new());
     while scan.next_into(&mut batch)? {
         governor.check()?;

@@ -2,7 +2,7 @@
 
 use oxrdf::GraphNameRef;
 use pythia_rdf::{TermId, TermKey};
-use pythia_store::write::{self, Allowance, Committed, TransactionOptions};
+use pythia_store::write::{self, Allowance, Committed, GoesOn, TransactionOptions};
 use pythia_store::{Isolation, Snapshot, Store, StoreError};
 
 use super::Row;
@@ -64,6 +64,25 @@ impl Transaction {
     /// Removes quads and returns how many existed.
     pub(super) fn remove(&mut self, rows: &[Row]) -> Result<u64, QueryError> {
         self.inner.remove(rows).map_err(changed)
+    }
+
+    /// As [`write::Transaction::remove_graph`].
+    pub(super) fn remove_graph(
+        &mut self,
+        graph: TermId,
+        goes_on: GoesOn<'_>,
+    ) -> Result<Option<u64>, QueryError> {
+        self.inner.remove_graph(graph, goes_on).map_err(changed)
+    }
+
+    /// As [`write::Transaction::copy_graph`].
+    pub(super) fn copy_graph(
+        &mut self,
+        from: TermId,
+        to: TermId,
+        goes_on: GoesOn<'_>,
+    ) -> Result<Option<u64>, QueryError> {
+        self.inner.copy_graph(from, to, goes_on).map_err(changed)
     }
 }
 

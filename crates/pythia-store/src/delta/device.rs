@@ -42,7 +42,7 @@ pub use rows::{RunRows, SegmentRows};
 pub use terms::{RunTermsWriter, TermCursor};
 pub use writer::{DeviceRunWriter, EachTerm, RunOrderWriter, WrittenOrder, write_run};
 
-pub(crate) use filter::{FilterBuilder, StoredFilter, hash_of};
+pub(crate) use filter::{FilterBuilder, StoredFilter, filter_bytes, hash_of};
 use terms::RunTerms;
 pub(crate) use writer::add_edge;
 

@@ -23,6 +23,7 @@ pub(crate) use degrees::DegreeScan;
 pub(crate) use edges::{append_list, expand, probe};
 pub(crate) use graphs::NamedGraphs;
 pub(crate) use node::NodeScan;
+pub(crate) use of_segment::SORTED_ROWS_MAX;
 pub(crate) use sorted::SortedRows;
 pub(crate) use tuples::TupleScan;
 

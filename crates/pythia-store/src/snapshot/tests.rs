@@ -302,11 +302,11 @@ fn changed(
         }
         let run = Run::new(&changes);
         if number < on_device {
-            let rows = |order| run.rows(order).iter();
+            let rows = |order| Ok(run.rows(order).iter().map(Ok));
             let id = RunId(number as u64 + 1);
             let terms = (&base_terms[..], 0, |_: EachTerm<'_>| Ok(()));
             let counted = (run.len() as u64, rows);
-            let entry = write_run(storage.clone(), id, SMALL_PAGES, terms, counted);
+            let entry = write_run(storage.clone(), id, SMALL_PAGES, terms, counted, 1);
             let run = DeviceRun::open(opened.pool(), &entry.expect("memory")).expect("sound");
             device.push(Arc::new(run));
             delta = Delta::new(base_terms, device.clone(), terms_of_all.clone());

@@ -356,13 +356,14 @@ impl Writer {
         }
         // Written while they are merged, without a copy in memory.
         let rows_max = delta.runs().iter().map(|run| run.len() as u64).sum();
-        let rows = (rows_max, |order| MergedRows::new(delta.runs(), order));
+        let rows = |order| Ok(MergedRows::new(delta.runs(), order).map(Ok));
+        let rows = (rows_max, rows);
         let view = &delta.terms()[0];
         let terms = |each: EachTerm<'_>| view.each_sorted(each);
         let terms = (&view.first()[..], view.len(), terms);
         let storage = Arc::clone(self.pool.storage());
         let options = snapshot.base().options();
-        write_run(storage, self.next_run(), options, terms, rows).map(Some)
+        write_run(storage, self.next_run(), options, terms, rows, 1).map(Some)
     }
 
     /// Removes the folders of an old state that neither the present state nor a compaction needs.

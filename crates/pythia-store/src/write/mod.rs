@@ -39,6 +39,9 @@ mod transaction;
 mod validation;
 #[cfg(test)]
 mod version_tests;
+mod whole_graphs;
+#[cfg(test)]
+mod whole_graphs_tests;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -55,6 +58,7 @@ pub use options::{MaintenanceOptions, RUNS_MAX, WriteOptions};
 pub(crate) use replay::Replay;
 pub use scrub::Scrubbed;
 pub use transaction::{Committed, Transaction, TransactionOptions};
+pub use whole_graphs::GoesOn;
 
 use crate::StoreError;
 pub use crate::allowance::Allowance;

@@ -9,8 +9,11 @@ use crate::delta::device::{DeviceRun, EachTerm, write_run};
 use crate::delta::{KindCounts, MergedRows, Run};
 use crate::manifest::RunEntry;
 use crate::pace::Pace;
+use crate::pattern::Order;
 use crate::segment::SegmentOptions;
 
+/// Threads that write the orders of a run.
+const THREADS: usize = 2;
 /// Memory that is needed while a run is written, or runs are merged: buffers of its files.
 pub(super) const WRITING_BYTES: usize = 8 << 20;
 
@@ -50,13 +53,23 @@ impl SpilledRuns {
 
     /// Writes the changes of runs in memory as one run, and merges runs if there are many.
     pub(super) fn write(&mut self, runs: &[Arc<Run>]) -> Result<(), StoreError> {
-        self.writer.check_files()?;
         let rows_max = runs.iter().map(|run| run.len() as u64).sum();
-        let rows = (rows_max, |order| MergedRows::new(runs, order));
+        let rows = |order| Ok(MergedRows::new(runs, order).map(Ok));
+        self.write_rows(rows_max, rows)
+    }
+
+    /// Writes changes as one run, given at most `rows_max` rows of each order, sorted; merges runs if there are many.
+    pub(super) fn write_rows<R: Iterator<Item = Result<([u64; 4], bool), StoreError>>>(
+        &mut self,
+        rows_max: u64,
+        rows: impl Fn(Order) -> Result<R, StoreError> + Sync,
+    ) -> Result<(), StoreError> {
+        self.writer.check_files()?;
         let terms = (&self.first_terms[..], 0, |_: EachTerm<'_>| Ok(()));
         let storage = Arc::clone(self.writer.pool.storage());
         let id = self.writer.next_run();
-        let entry = write_run(storage, id, self.options, terms, rows)?;
+        let rows = (rows_max, rows);
+        let entry = write_run(storage, id, self.options, terms, rows, THREADS)?;
         self.push(&entry)?;
         let entries = |runs: &[Arc<DeviceRun>]| -> Vec<RunEntry> {
             runs.iter().map(|run| run.entry().clone()).collect()

@@ -329,13 +329,53 @@ impl Transaction {
             return Ok(());
         }
         self.charge(WRITING_BYTES)?;
-        let options = self.begun.snapshot.base().options();
-        let new = || SpilledRuns::new(&self.writer, options, self.begun.delta().terms()[0].ends());
-        self.spilled.get_or_insert_with(new).write(&runs)?;
+        self.spilled().write(&runs)?;
         drop(runs);
         self.set_runs(Vec::new());
         self.made.retain(|made| made.strong_count() > 0);
         self.charge(0)
+    }
+
+    /// Returns the state that it sees.
+    pub(super) fn view(&self) -> &Snapshot {
+        &self.view
+    }
+
+    /// Returns the bytes of changes in memory from which on they are written to the device.
+    pub(super) fn spilled_from(&self) -> usize {
+        self.writer.options.transaction_bytes
+    }
+
+    /// Returns whether its memory can grow by this many bytes.
+    pub(super) fn has_room(&self, bytes: usize) -> bool {
+        let left = self.allowance.as_ref().map_or(usize::MAX, |a| a.left());
+        bytes <= left
+    }
+
+    /// Makes changes on the device, given the rows of each order, which `rows` finds in the state that it sees: `count`
+    /// at most. Takes up to `bytes` meanwhile.
+    pub(super) fn spill_rows<R: Iterator<Item = Result<([u64; 4], bool), StoreError>>>(
+        &mut self,
+        count: u64,
+        bytes: usize,
+        rows: impl Fn(&Snapshot, Order) -> Result<R, StoreError> + Sync,
+    ) -> Result<(), StoreError> {
+        // Later changes come after earlier ones.
+        self.spill()?;
+        self.charge(bytes)?;
+        let view = self.view.clone();
+        self.spilled()
+            .write_rows(count, |order| rows(&view, order))?;
+        drop(view);
+        self.set_runs(Vec::new());
+        self.charge(0)
+    }
+
+    /// Returns its runs on the device.
+    fn spilled(&mut self) -> &mut SpilledRuns {
+        let options = self.begun.snapshot.base().options();
+        let new = || SpilledRuns::new(&self.writer, options, self.begun.delta().terms()[0].ends());
+        self.spilled.get_or_insert_with(new)
     }
 
     /// Makes the changes durable and visible, all at once.

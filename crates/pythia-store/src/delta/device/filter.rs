@@ -42,6 +42,16 @@ pub(crate) struct FilterBuilder {
     last: Option<u64>,
 }
 
+/// Returns the bytes of memory of the builder of a filter of the nodes and edges of this many rows.
+pub(crate) fn filter_bytes(rows: u64) -> usize {
+    blocks_for(members_max(rows)) * size_of::<Block>()
+}
+
+/// Returns the limit of the nodes and edges of this many rows: a row adds at most one of each.
+pub(crate) fn members_max(rows: u64) -> u64 {
+    rows.saturating_mul(2)
+}
+
 impl FilterBuilder {
     /// Returns a builder of a filter of at most this many members.
     pub(crate) fn new(members_max: u64) -> Self {

@@ -41,7 +41,7 @@ impl Model {
                 .filter(|(quad, _)| order.has_graph(quad[3]));
             let mut rows: Vec<_> = of_order.map(row).collect();
             rows.sort_unstable();
-            rows.into_iter()
+            Ok(rows.into_iter().map(Ok))
         };
         let mut terms = self.terms.iter();
         let terms = |each: EachTerm<'_>| terms.try_for_each(|(key, &id)| each(key.as_key(), id));
@@ -51,6 +51,7 @@ impl Model {
             SMALL_PAGES,
             (&self.first, self.terms.len() as u64, terms),
             (self.quads.len() as u64, rows),
+            2,
         )
     }
 }

@@ -1,12 +1,14 @@
 //! Writes a run to the device.
 
+use std::panic::resume_unwind;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use pythia_io::Storage;
 use pythia_io::bytes::ByteWriter;
 use pythia_rdf::{TermId, TermKey};
 
-use super::filter::{FilterBuilder, StoredFilter, hash_of_edge, hash_of_node};
+use super::filter::{FilterBuilder, StoredFilter, hash_of_edge, hash_of_node, members_max};
 use super::terms::{MAP_NAME, RunTerms, RunTermsWriter};
 use super::{DIRECTORY_NAME, MAGIC, VERSION};
 use crate::StoreError;
@@ -58,8 +60,7 @@ impl DeviceRunWriter {
         Ok(RunOrderWriter {
             added: added.order(order)?,
             removed: removed.order(order)?,
-            // A row adds at most one node and one edge.
-            nodes: by_node.then(|| FilterBuilder::new(rows_max.saturating_mul(2))),
+            nodes: by_node.then(|| FilterBuilder::new(members_max(rows_max))),
             last: None,
         })
     }
@@ -192,9 +193,9 @@ impl RunOrderWriter {
 /// A callback for a term of a run.
 pub type EachTerm<'e> = &'e mut dyn FnMut(TermKey<'_>, TermId) -> Result<(), StoreError>;
 
-/// Writes a run of changes in memory: `rows` returns the rows of an order, sorted, and `terms` passes on the new
-/// terms with their ids, sorted by their keys.
-pub fn write_run<R: Iterator<Item = ([u64; 4], bool)>>(
+/// Writes a run of changes on some threads: `rows` returns at most `rows_max` rows of an order, sorted, and `terms` passes on
+/// the new terms with their ids, sorted by their keys.
+pub fn write_run<R: Iterator<Item = Result<([u64; 4], bool), StoreError>>>(
     storage: Arc<dyn Storage>,
     id: RunId,
     options: SegmentOptions,
@@ -203,18 +204,39 @@ pub fn write_run<R: Iterator<Item = ([u64; 4], bool)>>(
         u64,
         impl FnOnce(EachTerm<'_>) -> Result<(), StoreError>,
     ),
-    (rows_max, rows): (u64, impl Fn(Order) -> R),
+    (rows_max, rows): (u64, impl Fn(Order) -> Result<R, StoreError> + Sync),
+    threads: usize,
 ) -> Result<RunEntry, StoreError> {
     let writer = DeviceRunWriter::new(storage, id, options);
     let mut out = writer.terms(first, count)?;
     terms(&mut |key, id| out.push(key, id))?;
-    let mut orders = Vec::new();
-    for order in Order::ALL {
+    let write = |order: Order| {
         let mut out = writer.order(order, rows_max)?;
-        for (row, added) in rows(order) {
+        for row in rows(order)? {
+            let (row, added) = row?;
             out.push(row, added)?;
         }
-        orders.push(out.finish()?);
-    }
+        out.finish()
+    };
+    let next = AtomicUsize::new(0);
+    let some_orders = || -> Result<Vec<WrittenOrder>, StoreError> {
+        let mut written = Vec::new();
+        while let Some(&order) = Order::ALL.get(next.fetch_add(1, Ordering::Relaxed)) {
+            written.push(write(order)?);
+        }
+        Ok(written)
+    };
+    let orders = std::thread::scope(|scope| {
+        let others: Vec<_> = (1..threads).map(|_| scope.spawn(some_orders)).collect();
+        let mut orders = some_orders();
+        for other in others {
+            let theirs = other.join().unwrap_or_else(|panic| resume_unwind(panic));
+            orders = orders.and_then(|mut orders| {
+                orders.extend(theirs?);
+                Ok(orders)
+            });
+        }
+        orders
+    })?;
     writer.seal(out, orders)
 }
