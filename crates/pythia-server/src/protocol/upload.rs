@@ -81,17 +81,23 @@ impl Upload {
         self.files.iter().any(is_long)
     }
 
-    /// Adds the data to a graph with the loader. A condition is checked before anything is read, and right before the
-    /// data becomes visible.
+    /// Adds the data to a graph with the loader; the graph must have no quads if it `replaces` them. A condition is
+    /// checked before anything is read, and right before the data becomes visible.
     pub(super) fn load(
         self,
         exchange: &Exchange,
         target: &Target,
+        replaces: bool,
         condition: Option<&Precondition<'_, HttpError>>,
     ) -> Result<(), HttpError> {
-        let check = |snapshot: &Snapshot| match condition {
-            Some(condition) => (condition.check)(snapshot),
-            None => Ok(()),
+        let check = |snapshot: &Snapshot| {
+            if let Some(condition) = condition {
+                (condition.check)(snapshot)?;
+            }
+            match replaces && !target.is_empty(snapshot)? {
+                true => Err(conflict()),
+                false => Ok(()),
+            }
         };
         check(&exchange.dataset.database.snapshot())?;
         let started = Instant::now();
@@ -197,6 +203,10 @@ fn about_body(mut error: HttpError) -> HttpError {
 
 /// Makes the error for a body that can be read only once, if the first attempt to commit failed.
 fn spent(_: &SourceError) -> HttpError {
+    conflict()
+}
+
+fn conflict() -> HttpError {
     HttpError::later(
         StatusCode::CONFLICT,
         "conflict: others changed the same quads; send the request again",
