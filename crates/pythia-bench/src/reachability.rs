@@ -136,6 +136,7 @@ fn built(database: &Database, options: &Options) -> Result<Option<ReachabilityRe
     let snapshot = database.snapshot();
     let predicate = pythia::predicate_named(&snapshot, &options.predicate)?;
     Ok(snapshot
+        .estimates()
         .reachability(predicate)
         .map(|labels| labels.report()))
 }

@@ -7,6 +7,7 @@
 //!   time; [`PageWriter`] writes them.
 //!
 //! - [`bytes`] reads and writes the small structures of files, checked.
+//! - [`at_low_priority`] does work that others should not notice.
 //! - [`TemporaryFile`] is for data that does not fit into memory.
 //! - [`system`] has the wall clock, randomness and the machine's memory.
 //! - [`probe`] measures the speed of a device; the resulting [`DeviceProfile`] sets queue depths and read-ahead.
@@ -20,6 +21,7 @@ mod descriptors;
 mod device;
 mod error;
 mod faulty;
+mod low_priority;
 mod memory;
 mod model;
 mod observed;
@@ -37,6 +39,7 @@ pub use descriptors::{descriptors_max, raise_descriptors_max};
 pub use device::{Backend, DirectStorage, FolderLock, IoMode, LockKind};
 pub use error::IoError;
 pub use faulty::{FaultPlan, FaultyStorage, FlippedBit};
+pub use low_priority::at_low_priority;
 pub use memory::MemoryStorage;
 pub use model::{DeviceModel, LogModel, ModelClock, ModelStatistics, ModelledStorage};
 pub use observed::{ObservedStorage, Observer};

@@ -5,7 +5,7 @@
 const NONE: u32 = u32::MAX;
 
 /// Nodes between two calls of `check`.
-const CHECK_EVERY: u32 = 1 << 16;
+const CHECK_EVERY: u32 = 1 << 12;
 
 /// A graph whose nodes are 0, 1, …; edges are in memory by source: 8 bytes a node, 4 an edge.
 #[derive(Debug)]

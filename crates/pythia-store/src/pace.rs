@@ -1,20 +1,25 @@
-//! The pace of background work: its write rate and its cancellation.
+//! The pace of background work: its write rate, its rests and its cancellation.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use pythia_io::{ObservedStorage, Storage};
+use pythia_io::{ObservedStorage, Storage, at_low_priority};
 
 use crate::StoreError;
 
 /// The longest single delay of a write: waiting for the work to end takes no longer than this.
 const WAIT_MAX: Duration = Duration::from_millis(100);
+/// The time of work between two rests: short beside the time slices of a scheduler, so that a query that needs the
+/// processor gets it soon.
+const WORK_MAX: Duration = Duration::from_micros(500);
 
 /// The pace of background work. Clones share it.
 #[derive(Clone, Debug, Default)]
 pub struct Pace {
     bytes_per_second: Option<u64>,
+    /// The end of the last rest, if the work rests.
+    rested: Option<Arc<Mutex<Instant>>>,
     cancelled: Arc<AtomicBool>,
     /// The earliest time at which the bytes written so far are within the rate.
     due: Arc<Mutex<Option<Instant>>>,
@@ -29,17 +34,54 @@ impl Pace {
         }
     }
 
+    /// Returns the same pace for work beside queries: at low priority, and with a rest after each half millisecond of
+    /// work that is as long as the work.
+    pub fn with_rests(self) -> Self {
+        Self {
+            rested: Some(Arc::new(Mutex::new(Instant::now()))),
+            ..self
+        }
+    }
+
     /// Ends the work soon.
     pub fn cancel(&self) {
         self.cancelled.store(true, Ordering::Relaxed);
     }
 
+    /// Returns whether the work has been cancelled.
+    pub fn is_cancelled(&self) -> bool {
+        self.cancelled.load(Ordering::Relaxed)
+    }
+
     /// Fails once the work has been cancelled.
     pub(crate) fn check(&self) -> Result<(), StoreError> {
-        match self.cancelled.load(Ordering::Relaxed) {
+        match self.is_cancelled() {
             true => Err(StoreError::Cancelled),
             false => Ok(()),
         }
+    }
+
+    /// Does work at this pace: on a thread of low priority, if it rests.
+    pub(crate) fn run<T: Send>(&self, work: impl FnOnce() -> T + Send) -> T {
+        match &self.rested {
+            Some(_) => at_low_priority(work),
+            None => work(),
+        }
+    }
+
+    /// Called by work at every small step: rests if that is due. Fails once the work has been cancelled.
+    pub(crate) fn step(&self) -> Result<(), StoreError> {
+        self.check()?;
+        let Some(rested) = &self.rested else {
+            return Ok(());
+        };
+        let mut rested = rested.lock().expect("nothing panics holding it");
+        let worked = rested.elapsed();
+        if worked >= WORK_MAX {
+            std::thread::sleep(worked.min(WAIT_MAX));
+            *rested = Instant::now();
+        }
+        Ok(())
     }
 
     /// Returns the storage with its writes limited to this pace.
@@ -82,6 +124,27 @@ mod tests {
     use pythia_io::MemoryStorage;
 
     use super::*;
+
+    #[test]
+    fn work_rests_as_long_as_it_worked() {
+        let pace = Pace::default().with_rests();
+        let started = Instant::now();
+        let mut steps = 0_u64;
+        while started.elapsed() < Duration::from_millis(200) {
+            pace.step().expect("not cancelled");
+            steps += 1;
+        }
+        let unpaced = Pace::default();
+        let (started, mut most) = (Instant::now(), 0_u64);
+        while started.elapsed() < Duration::from_millis(200) {
+            unpaced.step().expect("not cancelled");
+            most += 1;
+        }
+        assert!(steps < most, "{steps} of {most} steps");
+        assert!(pace.run(|| std::thread::current().name() == Some("low priority")));
+        pace.cancel();
+        assert!(matches!(pace.step(), Err(StoreError::Cancelled)));
+    }
 
     #[test]
     fn writes_are_held_back_and_a_cancelled_one_is_not() {

@@ -14,8 +14,6 @@ use rustc_hash::FxHashMap;
 
 use crate::StoreError;
 use crate::auxiliary::Auxiliaries;
-use crate::auxiliary::attribute::Attribute;
-use crate::auxiliary::reachability::Reachability;
 use crate::delta::{ChangeStream, Delta, KindCounts};
 use crate::pattern::{Component, End, Expansion, GraphFilter, Order, QuadPattern};
 use crate::scan::{self as segment_scan, of_segment};
@@ -23,18 +21,24 @@ use crate::segment::Segment;
 use crate::statistics::Statistics;
 use crate::version::{Slot, SnapshotVersion, Version};
 
+mod attribute;
 mod change_set;
 mod edges;
 mod estimates;
 mod graphs;
 mod merged;
+mod reachability;
 mod reads;
 mod scan;
 mod terms;
 
+pub(crate) use attribute::CHANGED_VALUES_MAX;
+pub use attribute::CurrentAttribute;
 pub(crate) use change_set::change_set;
 pub use estimates::Estimates;
 use merged::{MergeKey, MergedScan};
+pub(crate) use reachability::CHANGED_EDGES_MAX;
+pub use reachability::CurrentReachability;
 pub(crate) use reads::{ReadSet, Reads};
 pub use scan::QuadScan;
 
@@ -158,9 +162,10 @@ impl Snapshot {
         self.delta.as_deref().filter(|delta| !delta.is_empty())
     }
 
-    /// Returns whether quads of the predicate have changed since the base was written.
-    fn is_changed(&self, predicate: TermId) -> bool {
-        self.changes().is_some_and(|delta| delta.touches(predicate))
+    /// Returns how many quads of the predicate were added to the base and removed from it. Needs no reads.
+    pub fn changes_of(&self, predicate: TermId) -> u64 {
+        let changes = self.changes();
+        changes.map_or(0, |delta| delta.changes_of(predicate))
     }
 
     /// Records that an answer depends on which quads match a pattern, if the transaction is serializable. Reads do so by
@@ -191,15 +196,31 @@ impl Snapshot {
         }
     }
 
-    /// Returns the reachability labels of a predicate's edges in the default graph, if they exist and still hold.
-    pub fn reachability(&self, predicate: TermId) -> Option<&Reachability> {
+    /// Returns the reachability of a predicate in the default graph by labels, if they exist and few of its edges have
+    /// changed since. Reads the changed edges.
+    pub fn reachability(
+        &self,
+        predicate: TermId,
+    ) -> Result<Option<CurrentReachability>, StoreError> {
         self.depend_on(&of_predicate(predicate));
-        self.estimates().reachability(predicate)
+        let Some(labels) = self.estimates().reachability(predicate) else {
+            return Ok(None);
+        };
+        let current = CurrentReachability::new(labels);
+        match &self.delta {
+            Some(delta) if delta.touches(predicate) => {
+                current.with_changes(&self.base, delta).map(Some)
+            }
+            _ => Ok(Some(current)),
+        }
     }
 
-    /// Returns the cached values of a predicate, if they exist and still hold.
-    pub fn attribute(&self, predicate: TermId) -> Option<&Attribute> {
-        let attribute = self.estimates().attribute(predicate)?;
+    /// Returns the cached values of a predicate, if they exist and few values have changed since. Reads the changed
+    /// values.
+    pub fn attribute(&self, predicate: TermId) -> Result<Option<CurrentAttribute>, StoreError> {
+        let Some(attribute) = self.estimates().attribute(predicate) else {
+            return Ok(None);
+        };
         self.record(|| {
             let along = attribute.along().iter().copied();
             along.chain([predicate]).map(of_predicate)
@@ -207,7 +228,11 @@ impl Snapshot {
         if attribute.along().is_empty() {
             self.depend_on(&QuadPattern::default());
         }
-        Some(attribute)
+        let current = CurrentAttribute::new(attribute);
+        match &self.delta {
+            Some(delta) if !delta.is_empty() => current.with_changes(&self.base, delta).map(Some),
+            _ => Ok(Some(current)),
+        }
     }
 
     /// Returns the base segment, for this crate's reports.

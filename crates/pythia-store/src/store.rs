@@ -29,8 +29,9 @@ use crate::write::{
 mod load;
 mod optimize;
 
+pub use crate::optimize::{Added, Change};
 pub use load::load_into;
-pub use optimize::{Added, Change, optimize, optimize_in};
+pub use optimize::{optimize, optimize_in};
 
 /// Options for opening a store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

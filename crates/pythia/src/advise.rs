@@ -90,6 +90,7 @@ fn labels_for(
         return Ok(None);
     };
     Ok(snapshot
+        .estimates()
         .reachability(known.predicate)
         .is_none()
         .then(|| Advised {
@@ -115,7 +116,7 @@ fn cache_of(
         return Ok(None);
     }
     let present = |edge: TermId| {
-        let cached = snapshot.attribute(known.predicate);
+        let cached = snapshot.estimates().attribute(known.predicate);
         cached.is_some_and(|cached| cached.is_along(edge))
     };
     let (mut names, mut queries, mut bytes, mut is_new) = (Vec::new(), 0, 0, false);

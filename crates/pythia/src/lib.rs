@@ -56,8 +56,8 @@ pub use dump::{check_dump, dump, dump_graph, dump_within};
 pub use feed::{Feed, FeedError, write_patch};
 pub use moment::{format_time, parse_time};
 pub use optimize::{
-    Added, Auxiliary, CachedAttribute, OptimizeOptions, compact, describe_auxiliary,
-    drop_auxiliary, optimize, predicate_named, upgrade,
+    Added, Auxiliary, CachedAttribute, IndexState, OptimizeOptions, compact, describe_auxiliary,
+    drop_auxiliary, index_states, optimize, predicate_named, upgrade,
 };
 pub use solution::{FromTerm, Solution, SolutionError, Solutions, solutions};
 pub use transaction::Transaction;
@@ -77,6 +77,7 @@ pub use pythia_rdf::{Compression, ParseReport, RdfFormat, RdfWriter, Source};
 pub use pythia_sparql::{
     Query, QueryForm, SparqlError, Update, nearest as nearest_word, well_known_prefixes,
 };
+pub use pythia_store::Pace;
 pub use pythia_store::auxiliary::reachability::ReachabilityReport;
 pub use pythia_store::compact::CompactionOptions;
 pub use pythia_store::folders::{

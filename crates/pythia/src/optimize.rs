@@ -1,5 +1,6 @@
 //! Optional indexes of a store, by the names of predicates.
 
+use std::cell::RefCell;
 use std::path::Path;
 
 use oxrdf::NamedNodeRef;
@@ -11,7 +12,9 @@ use pythia_store::manifest::Manifest;
 use pythia_store::store::{Change, optimize_in};
 use pythia_store::write::Compacted;
 use pythia_store::write::WriteOptions;
-use pythia_store::{ChangesReport, OpenOptions, Snapshot, Store, StoreError};
+use pythia_store::{ChangesReport, OpenOptions, Pace, Snapshot, Store, StoreError};
+
+use crate::Database;
 
 pub use pythia_store::optimize::OptimizeOptions;
 pub use pythia_store::store::Added;
@@ -47,6 +50,14 @@ impl Auxiliary {
     /// Returns whether it names no auxiliary file.
     pub fn is_empty(&self) -> bool {
         self.reachability.is_empty() && self.attributes.is_empty() && !self.degrees
+    }
+
+    /// Fails if the store lacks one of the predicates.
+    ///
+    /// # Errors
+    /// As [`predicate_named`].
+    pub fn check(&self, snapshot: &Snapshot) -> Result<(), StoreError> {
+        self.kinds(snapshot).map(drop)
     }
 
     fn kinds(&self, snapshot: &Snapshot) -> Result<Vec<AuxiliaryKind>, StoreError> {
@@ -136,8 +147,98 @@ fn manifest_of(path: &Path) -> Result<Option<Manifest>, StoreError> {
     Manifest::read(&DirectStorage::open(path, false)?)
 }
 
+/// An optional index of a store, and whether queries use it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct IndexState {
+    /// Its kind.
+    pub kind: AuxiliaryKind,
+    /// Bytes of its files.
+    pub bytes: u64,
+    /// Changes since it was built that count towards the limit beyond which it is not used.
+    pub changes: u64,
+    /// True if queries use it.
+    pub is_used: bool,
+}
+
+/// Returns the optional indexes of an open database.
+pub fn index_states(database: &Database) -> Vec<IndexState> {
+    let snapshot = database.snapshot();
+    let estimates = snapshot.estimates();
+    let manifest = database.store().manifest();
+    let entries = manifest.auxiliary.iter();
+    let state = entries.map(|entry| {
+        let (changes, is_used) = match &entry.kind {
+            AuxiliaryKind::Reachability { predicate } => {
+                let is_used = estimates.reachability(TermId(*predicate)).is_some();
+                (snapshot.changes_of(TermId(*predicate)), is_used)
+            }
+            AuxiliaryKind::Attribute { predicate, .. } => {
+                let is_used = estimates.attribute(TermId(*predicate)).is_some();
+                (snapshot.changes_of(TermId(*predicate)), is_used)
+            }
+            AuxiliaryKind::Degrees => (0, true),
+        };
+        IndexState {
+            kind: entry.kind.clone(),
+            bytes: entry.bytes(),
+            changes,
+            is_used,
+        }
+    });
+    state.collect()
+}
+
+impl Database {
+    /// Builds auxiliary files while the database is used, and puts them in place in one step: after an error or a crash,
+    /// the store is unchanged. Compacts the store first if too much has changed for them to be of use. `pace` sets the
+    /// rests of the build, and cancels it.
+    ///
+    /// # Errors
+    /// As [`optimize`], and [`StoreError::ReadOnly`] unless the database is open for writing.
+    pub fn optimize(
+        &self,
+        add: &Auxiliary,
+        options: OptimizeOptions,
+        pace: &Pace,
+    ) -> Result<Vec<Added>, StoreError> {
+        let change = |store: &Store| {
+            Ok(Change {
+                add: add.kinds(&store.snapshot())?,
+                drop: Vec::new(),
+            })
+        };
+        self.store().optimize(&change, options, pace)
+    }
+
+    /// Drops auxiliary files while the database is used: the named ones, or all if none is named.
+    pub fn drop_auxiliary(&self, named: &Auxiliary) -> Result<Vec<AuxiliaryKind>, StoreError> {
+        let dropped = RefCell::new(Vec::new());
+        let change = |store: &Store| {
+            let change = dropping(store, named)?;
+            dropped.replace(change.drop.clone());
+            Ok(change)
+        };
+        let store = self.store();
+        store.optimize(&change, OptimizeOptions::default(), &Pace::default())?;
+        Ok(dropped.into_inner())
+    }
+}
+
+/// Returns the change that drops the named auxiliary files, or all if none is named.
+fn dropping(store: &Store, named: &Auxiliary) -> Result<Change, StoreError> {
+    let manifest = store.manifest();
+    let all = manifest.auxiliary.iter().map(|entry| entry.kind.clone());
+    let drop = match named.is_empty() {
+        true => all.collect(),
+        false => named.kinds(&store.snapshot())?,
+    };
+    let add = Vec::new();
+    Ok(Change { add, drop })
+}
+
 /// Builds auxiliary files for the store in a folder, which nobody else may have open, in one step: after an
 /// error or a crash, the store is unchanged. They cover only the base: see [`compact`].
+/// [`Database::optimize`] builds them while others use the store.
 ///
 /// # Errors
 /// Predicates that the store does not have, with the ones probably meant; insufficient memory, with the
@@ -159,16 +260,9 @@ pub fn optimize(
 pub fn drop_auxiliary(path: &Path, named: &Auxiliary) -> Result<Vec<AuxiliaryKind>, StoreError> {
     let mut dropped = Vec::new();
     optimize_in(path, OptimizeOptions::default(), |store| {
-        let manifest = store.manifest();
-        let all = manifest.auxiliary.iter().map(|e| e.kind.clone());
-        dropped = match named.is_empty() {
-            true => all.collect(),
-            false => named.kinds(&store.snapshot())?,
-        };
-        Ok(Change {
-            add: Vec::new(),
-            drop: dropped.clone(),
-        })
+        let change = dropping(store, named)?;
+        dropped.clone_from(&change.drop);
+        Ok(change)
     })?;
     Ok(dropped)
 }

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use pythia_rdf::TermId;
+use pythia_store::snapshot::CurrentAttribute;
 use pythia_store::{End, Expansion};
 
 use super::batch::Batch;
@@ -35,6 +36,8 @@ pub(crate) struct Expand {
     once: bool,
     /// The attribute whose values take the place of graphs, if any.
     attribute: Option<TermId>,
+    /// The values of the attribute; made when they are first needed.
+    cached: Option<CurrentAttribute>,
 }
 
 /// Rows of the current batch, and how many of their solutions are returned.
@@ -75,6 +78,7 @@ impl Expand {
             context,
             once: false,
             attribute: None,
+            cached: None,
         }
     }
 
@@ -156,7 +160,10 @@ impl Expand {
         let (end, filter, out) = (self.end, self.pattern.graph.filter(), &mut self.expansion);
         match self.attribute {
             Some(attribute) => {
-                let cached = snapshot.attribute(attribute);
+                if self.cached.is_none() {
+                    self.cached = snapshot.attribute(attribute)?;
+                }
+                let cached = self.cached.as_mut();
                 let cached = cached.expect("the planner found it in this snapshot");
                 let predicate = predicate.expect("the planner joins edges of one predicate");
                 cached.expand(end, &nodes, predicate, filter, out)?;

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use pythia_rdf::TermId;
 use pythia_store::GraphFilter;
+use pythia_store::snapshot::CurrentReachability;
 
 use super::batch::{BATCH_ROWS, Batch};
 use super::context::QueryContext;
@@ -22,6 +23,8 @@ pub(crate) struct Reachable {
     step: ReachableStep,
     live: Arc<Slots>,
     context: Arc<QueryContext>,
+    /// Made when it is first needed.
+    labels: Option<CurrentReachability>,
 }
 
 impl Reachable {
@@ -36,11 +39,15 @@ impl Reachable {
             step,
             live,
             context,
+            labels: None,
         }
     }
 
-    fn keep(&self, pairs: &[(TermId, TermId)], keep: &mut Vec<bool>) -> Result<(), QueryError> {
-        let labels = self.context.snapshot.reachability(self.step.predicate);
+    fn keep(&mut self, pairs: &[(TermId, TermId)], keep: &mut Vec<bool>) -> Result<(), QueryError> {
+        if self.labels.is_none() {
+            self.labels = self.context.snapshot.reachability(self.step.predicate)?;
+        }
+        let labels = self.labels.as_ref();
         let labels = labels.expect("the planner found labels in this snapshot");
         let mut held = Held::new(self.context.governor());
         let reached = labels.reaches(pairs, &mut |bytes| {

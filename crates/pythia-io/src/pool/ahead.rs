@@ -10,6 +10,7 @@ use crossbeam_channel::{Receiver, Sender, bounded};
 use parking_lot::Mutex;
 
 use super::paged_file::FileInner;
+use crate::low_priority;
 
 /// Limit on helper threads per pool. Each reads a batch at a time, so two are enough to overlap reading with work.
 const HELPERS_MAX: usize = 2;
@@ -45,8 +46,11 @@ impl ReadAhead {
         }
     }
 
-    /// Asks a helper to read these pages, if one is free or can be started.
+    /// Asks a helper to read these pages, if one is free or can be started. Threads of low priority read by themselves.
     pub(super) fn hint(&self, file: &Arc<FileInner>, pages: Pages) {
+        if low_priority::is_low() {
+            return;
+        }
         let hint = Hint {
             file: Arc::downgrade(file),
             pages,

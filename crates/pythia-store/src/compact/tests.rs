@@ -11,7 +11,7 @@ use super::*;
 use crate::delta::device::merge::merge_only_terms;
 use crate::delta::device::tests::{Model, base_quads, runs, sum};
 use crate::manifest::{AuxiliaryKind, DictionaryId, Manifest, RunId, Unnamed};
-use crate::optimize::{OptimizeOptions, Succession, rebuild};
+use crate::optimize::{Numbers, OptimizeOptions, Succession, rebuild};
 use crate::store::{Change, optimize};
 use crate::testing::{Quad, SMALL_PAGES, TERMS, component, id, open, write_store};
 use crate::verify::{VerifyOptions, verify};
@@ -428,6 +428,7 @@ fn auxiliary_files_are_rebuilt_with_new_ids_or_dropped() {
         &Succession {
             is_kept: &|_| false,
             new_id: &|id| mapping.new_id(id),
+            numbers: &Numbers::after([&manifest]),
         },
         OptimizeOptions::default(),
         &Pace::default(),

@@ -23,6 +23,15 @@ impl EdgeChange {
     fn key(&self) -> (u32, u64, u64) {
         (self.source, self.predicate, self.other)
     }
+
+    /// Returns the index of the expanded node, and the other end.
+    pub(crate) fn edge(&self) -> (u32, u64) {
+        (self.source, self.other)
+    }
+
+    pub(crate) fn is_added(&self) -> bool {
+        self.sum > 0
+    }
 }
 
 impl Delta {

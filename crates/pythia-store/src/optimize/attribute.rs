@@ -7,6 +7,7 @@ use pythia_rdf::TermId;
 use super::stored_rows::StoredRows;
 use crate::StoreError;
 use crate::auxiliary::attribute::{Attribute, ENDS, MAGIC, PAGE_BYTES, PAGES_NAMES, VERSION};
+use crate::pace::Pace;
 use crate::pattern::{Component, End, GraphFilter, IdBatch, Order, QuadPattern};
 use crate::segment::column::ColumnWriter;
 use crate::snapshot::Snapshot;
@@ -20,12 +21,13 @@ pub(super) struct AttributeWriter<'s> {
     pub(super) storage: &'s dyn Storage,
     pub(super) folder: &'s str,
     pub(super) memory_bytes: usize,
+    pub(super) pace: &'s Pace,
 }
 
 impl AttributeWriter<'_> {
     /// Writes the paged files; returns the `directory` file.
     pub(super) fn write(&self, predicate: TermId, along: &[TermId]) -> Result<Vec<u8>, StoreError> {
-        let values = Values::read(self.snapshot, predicate, self.memory_bytes)?;
+        let values = Values::read(self.snapshot, predicate, self.memory_bytes, self.pace)?;
         let mut out = ByteWriter::new();
         out.varint(predicate.0);
         out.varint(along.len() as u64);
@@ -34,6 +36,7 @@ impl AttributeWriter<'_> {
             let file = self.storage.create(&format!("{}/{name}", self.folder))?;
             let mut writer = ColumnWriter::new(PageWriter::new(file, PAGE_BYTES), PAGE_BYTES);
             rows(self.snapshot, &values, along, end, &mut |[p, a, b, v]| {
+                self.pace.step()?;
                 writer.push(p, a, b, v)
             })?;
             writer.finish()?.write(&mut out);
@@ -44,7 +47,12 @@ impl AttributeWriter<'_> {
 
 /// Recomputes the rows and compares them: for `pythia verify`. The first difference is an error.
 pub(crate) fn verify(attribute: &Attribute, snapshot: &Snapshot) -> Result<(), StoreError> {
-    let values = Values::read(snapshot, attribute.predicate(), usize::MAX)?;
+    let values = Values::read(
+        snapshot,
+        attribute.predicate(),
+        usize::MAX,
+        &Pace::default(),
+    )?;
     for end in ENDS {
         let mut stored = StoredRows::new(attribute.columns(end));
         let compare = &mut |row| stored.expect(Some(row));
@@ -101,6 +109,7 @@ impl Values {
         snapshot: &Snapshot,
         predicate: TermId,
         memory_bytes: usize,
+        pace: &Pace,
     ) -> Result<Self, StoreError> {
         let count = snapshot.count(&default_graph(predicate))?;
         let needed_bytes = count * VALUE_BYTES;
@@ -116,6 +125,7 @@ impl Values {
         let mut scan = snapshot.scan(&default_graph(predicate), Order::Pso, &wanted)?;
         let mut batch = IdBatch::default();
         while scan.next_into(&mut batch)? {
+            pace.step()?;
             let nodes = batch.columns[0].iter().copied();
             pairs.extend(nodes.zip(batch.columns[1].iter().copied()));
         }

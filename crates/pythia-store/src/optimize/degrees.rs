@@ -6,6 +6,7 @@ use pythia_io::{PageWriter, Storage};
 use super::stored_rows::StoredRows;
 use crate::StoreError;
 use crate::auxiliary::degrees::{Degrees, MAGIC, NO_PREDICATE, PAGE_BYTES, PAGES_NAME, VERSION};
+use crate::pace::Pace;
 use crate::pattern::End;
 use crate::scan::DegreeScan;
 use crate::segment::column::ColumnWriter;
@@ -16,10 +17,14 @@ pub(super) fn write(
     snapshot: &Snapshot,
     storage: &dyn Storage,
     folder: &str,
+    pace: &Pace,
 ) -> Result<Vec<u8>, StoreError> {
     let file = storage.create(&format!("{folder}/{PAGES_NAME}"))?;
     let mut writer = ColumnWriter::new(PageWriter::new(file, PAGE_BYTES), PAGE_BYTES);
-    rows(snapshot, &mut |[p, a, b, g]| writer.push(p, a, b, g))?;
+    rows(snapshot, &mut |[p, a, b, g]| {
+        pace.step()?;
+        writer.push(p, a, b, g)
+    })?;
     let mut out = ByteWriter::new();
     writer.finish()?.write(&mut out);
     Ok(out.framed(MAGIC, VERSION))

@@ -11,6 +11,8 @@ use crate::graph::Graph;
 pub(super) const INTERVALS_MAX: usize = 16;
 /// Most nodes: an interval keeps one bit of a number for itself.
 pub(super) const NODES_MAX: usize = (u32::MAX >> 1) as usize;
+/// Nodes between two calls of `check`.
+const CHECK_EVERY: u32 = 1 << 10;
 
 /// The labels of all nodes.
 pub(super) struct Labels {
@@ -22,7 +24,13 @@ pub(super) struct Labels {
 
 impl Labels {
     /// Labels a graph with at most `most` intervals a node. `firsts` are its [`crate::graph::Components::firsts`].
-    pub(super) fn new(graph: &Graph, firsts: &[u32], most: usize) -> Self {
+    /// Calls `check` now and then, and ends with its error.
+    pub(super) fn new<E>(
+        graph: &Graph,
+        firsts: &[u32],
+        most: usize,
+        check: &mut impl FnMut() -> Result<(), E>,
+    ) -> Result<Self, E> {
         let mut labels = Self {
             starts: vec![0],
             intervals: Vec::new(),
@@ -30,6 +38,9 @@ impl Labels {
         };
         let mut gathered = Vec::new();
         for node in 0..graph.nodes() as u32 {
+            if node.is_multiple_of(CHECK_EVERY) {
+                check()?;
+            }
             let first = firsts[node as usize];
             labels.gather(graph.targets(node), &mut gathered);
             gathered.push(Interval::new(first, node, true));
@@ -41,7 +52,7 @@ impl Labels {
             let level = below.map(|&target| labels.levels[target as usize] + 1);
             labels.levels.push(level.max().unwrap_or(0));
         }
-        labels
+        Ok(labels)
     }
 
     /// Collects the intervals of the targets, without those of targets that other targets reach.

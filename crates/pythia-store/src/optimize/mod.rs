@@ -1,7 +1,10 @@
-//! Building of auxiliary files: reachability labels, cached attributes and degrees, from the quads of a snapshot; and
-//! their comparison with the quads, for `pythia verify`.
+//! Building of auxiliary files: reachability labels, cached attributes and degrees, from the quads of a base; and their
+//! comparison with the quads, for `pythia verify`.
+//!
+//! A build calls [`crate::Pace::step`] between small steps, so that it can rest beside queries and be cancelled.
 
 pub(crate) mod attribute;
+mod change;
 pub(crate) mod degrees;
 mod intervals;
 pub(crate) mod reachability;
@@ -9,8 +12,9 @@ mod rebuild;
 mod stored_rows;
 mod writer;
 
-pub use rebuild::{Rebuilt, Succession, rebuild};
-pub(crate) use writer::Writer;
+pub use change::{Added, Change};
+pub(crate) use rebuild::{Rebuilt, Succession, rebuild};
+pub(crate) use writer::{Numbers, Writer};
 
 /// Resources of a change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -8,6 +8,7 @@ use crate::StoreError;
 use crate::auxiliary::reachability::Reachability;
 use crate::auxiliary::reachability::format::{Directory, Label, NodeComponent, Pages};
 use crate::graph::{Components, Graph};
+use crate::pace::Pace;
 use crate::pattern::{Component, GraphFilter, IdBatch, Order, QuadPattern};
 use crate::segment::tuple::PageSink;
 use crate::snapshot::Snapshot;
@@ -18,85 +19,22 @@ const EDGE_BYTES: u64 = 12;
 const INTERVAL_BYTES: u64 = 16;
 const INTERVALS_MIN: u64 = 2;
 
-/// Builds labels with pages of [`PAGE_BYTES`](crate::auxiliary::reachability::format::PAGE_BYTES); returns the
-/// `directory` file.
-pub(crate) fn build(
-    snapshot: &Snapshot,
-    predicate: TermId,
-    memory_bytes: usize,
-    sink: &mut impl PageSink,
-) -> Result<Vec<u8>, StoreError> {
-    let intervals = intervals_within(snapshot, predicate, memory_bytes)?;
-    Ok(write(snapshot, predicate, intervals, sink)?.to_bytes())
-}
-
 /// Rebuilds the labels and compares them: for `pythia verify`. The first difference is an error.
 pub(crate) fn verify(labels: &Reachability, snapshot: &Snapshot) -> Result<(), StoreError> {
     let mut sink = Comparison {
         file: labels.file(),
         next: 0,
     };
-    let (predicate, most) = (labels.predicate(), labels.directory().intervals_max);
-    let expected = write(snapshot, predicate, most, &mut sink)?;
+    let edges = Edges {
+        snapshot,
+        predicate: labels.predicate(),
+        pace: &Pace::default(),
+    };
+    let expected = edges.write(labels.directory().intervals_max, &mut sink)?;
     if expected != *labels.directory() || sink.next != labels.file().page_count() {
         return Err(labels.corrupt(None, "its directory is not that of the predicate's edges"));
     }
     Ok(())
-}
-
-/// Labels a predicate's edges in the default graph; passes the pages to `sink`.
-fn write(
-    snapshot: &Snapshot,
-    predicate: TermId,
-    intervals_max: u32,
-    sink: &mut impl PageSink,
-) -> Result<Directory, StoreError> {
-    let edges = Edges {
-        snapshot,
-        predicate,
-    };
-    let ids = edges.nodes()?;
-    let graph = edges.graph(&ids)?;
-    let edge_count = graph.edges();
-    let labelled = Labelled::new(graph, intervals_max as usize)?;
-    let Labelled { dag, labels, .. } = &labelled;
-    let mut pages = Pages::new(sink);
-    let places = ids
-        .iter()
-        .enumerate()
-        .map(|(node, &id)| (id, labelled.component(node)));
-    let node_pages = pages.nodes(places)?;
-    let searched = |&component: &u32| !labels.is_exact(component);
-    let count = dag.nodes() as u32;
-    let mut links = 0;
-    let label_pages = pages.labels((0..count).map(|component| {
-        let own = if searched(&component) {
-            dag.targets(component).len() as u64
-        } else {
-            0
-        };
-        links += own;
-        Label {
-            level: labels.levels[component as usize],
-            intervals: labels.of(component).to_vec(),
-            links: links - own..links,
-        }
-    }))?;
-    let sources = (0..count).filter(searched);
-    pages.links(sources.flat_map(|component| dag.targets(component).iter().copied()))?;
-    Ok(Directory {
-        predicate: predicate.0,
-        reversed: labelled.reversed,
-        intervals_max,
-        edges: edge_count,
-        nodes: ids.len() as u64,
-        components: count,
-        intervals: labels.interval_count(),
-        exact: count - (0..count).filter(searched).count() as u32,
-        links,
-        node_pages,
-        label_pages,
-    })
 }
 
 /// The condensed graph of edges, or of the reversed edges, whichever has shorter labels.
@@ -111,17 +49,17 @@ struct Labelled {
 
 impl Labelled {
     /// Labels a graph with at most `most` intervals a component.
-    fn new(graph: Graph, most: usize) -> Result<Self, StoreError> {
-        let mut go_on = || Ok::<_, StoreError>(());
+    fn new(graph: Graph, most: usize, pace: &Pace) -> Result<Self, StoreError> {
+        let mut go_on = || pace.step();
         let components = Components::find(&graph, &mut go_on)?;
         let forward = graph.condensed(&components, &components.members());
         drop(graph);
-        let labels = Labels::new(&forward, &components.firsts, most);
+        let labels = Labels::new(&forward, &components.firsts, most, &mut go_on)?;
         let reversed = forward.reversed();
         let renumbered = Components::find(&reversed, &mut go_on)?;
         let backward = reversed.condensed(&renumbered, &renumbered.members());
         drop(reversed);
-        let reverse_labels = Labels::new(&backward, &renumbered.firsts, most);
+        let reverse_labels = Labels::new(&backward, &renumbered.firsts, most, &mut go_on)?;
         let reversed = reverse_labels.interval_count() < labels.interval_count();
         let (dag, labels) = match reversed {
             true => (backward, reverse_labels),
@@ -180,13 +118,73 @@ fn intervals_within(
     Ok(most.min(INTERVALS_MAX as u64) as u32)
 }
 
-/// The edges of a predicate in the default graph.
-struct Edges<'s> {
-    snapshot: &'s Snapshot,
-    predicate: TermId,
+/// The edges of a predicate in the default graph, to be labelled.
+pub(crate) struct Edges<'s> {
+    pub(crate) snapshot: &'s Snapshot,
+    pub(crate) predicate: TermId,
+    pub(crate) pace: &'s Pace,
 }
 
 impl Edges<'_> {
+    /// Builds labels with pages of [`PAGE_BYTES`](crate::auxiliary::reachability::format::PAGE_BYTES); returns the
+    /// `directory` file.
+    pub(crate) fn build(
+        &self,
+        memory_bytes: usize,
+        sink: &mut impl PageSink,
+    ) -> Result<Vec<u8>, StoreError> {
+        let intervals = intervals_within(self.snapshot, self.predicate, memory_bytes)?;
+        Ok(self.write(intervals, sink)?.to_bytes())
+    }
+
+    /// Labels the edges; passes the pages to `sink`.
+    fn write(&self, intervals_max: u32, sink: &mut impl PageSink) -> Result<Directory, StoreError> {
+        let ids = self.nodes()?;
+        let graph = self.graph(&ids)?;
+        let edge_count = graph.edges();
+        let labelled = Labelled::new(graph, intervals_max as usize, self.pace)?;
+        let Labelled { dag, labels, .. } = &labelled;
+        let mut paced = Paced {
+            sink,
+            pace: self.pace,
+        };
+        let mut pages = Pages::new(&mut paced);
+        let places = ids.iter().enumerate();
+        let places = places.map(|(node, &id)| (id, labelled.component(node)));
+        let node_pages = pages.nodes(places)?;
+        let searched = |&component: &u32| !labels.is_exact(component);
+        let count = dag.nodes() as u32;
+        let mut links = 0;
+        let label_pages = pages.labels((0..count).map(|component| {
+            let own = if searched(&component) {
+                dag.targets(component).len() as u64
+            } else {
+                0
+            };
+            links += own;
+            Label {
+                level: labels.levels[component as usize],
+                intervals: labels.of(component).to_vec(),
+                links: links - own..links,
+            }
+        }))?;
+        let sources = (0..count).filter(searched);
+        pages.links(sources.flat_map(|component| dag.targets(component).iter().copied()))?;
+        Ok(Directory {
+            predicate: self.predicate.0,
+            reversed: labelled.reversed,
+            intervals_max,
+            edges: edge_count,
+            nodes: ids.len() as u64,
+            components: count,
+            intervals: labels.interval_count(),
+            exact: count - (0..count).filter(searched).count() as u32,
+            links,
+            node_pages,
+            label_pages,
+        })
+    }
+
     fn scan(
         &self,
         order: Order,
@@ -201,6 +199,7 @@ impl Edges<'_> {
         let mut scan = self.snapshot.scan(&pattern, order, wanted)?;
         let mut batch = IdBatch::default();
         while scan.next_into(&mut batch)? {
+            self.pace.step()?;
             f(&batch);
         }
         Ok(())
@@ -241,6 +240,19 @@ impl Edges<'_> {
             }
         })?;
         Ok(builder.finish())
+    }
+}
+
+/// A sink that takes a step with each page.
+struct Paced<'s, S> {
+    sink: &'s mut S,
+    pace: &'s Pace,
+}
+
+impl<S: PageSink> PageSink for Paced<'_, S> {
+    fn push_page(&mut self, page: &mut [u8]) -> Result<u64, StoreError> {
+        self.pace.step()?;
+        self.sink.push_page(page)
     }
 }
 

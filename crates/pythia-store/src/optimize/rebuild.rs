@@ -5,7 +5,7 @@ use std::sync::Arc;
 use pythia_io::BufferPool;
 use pythia_rdf::TermId;
 
-use super::{OptimizeOptions, Writer};
+use super::{Numbers, OptimizeOptions, Writer};
 use crate::StoreError;
 use crate::auxiliary::Auxiliaries;
 use crate::manifest::{AuxiliaryEntry, AuxiliaryKind};
@@ -15,26 +15,28 @@ use crate::snapshot::Snapshot;
 
 /// Auxiliary files of a new base that are durable but not yet named by a manifest.
 #[derive(Debug, Default)]
-pub struct Rebuilt {
+pub(crate) struct Rebuilt {
     /// Their manifest entries.
-    pub entries: Vec<AuxiliaryEntry>,
+    pub(crate) entries: Vec<AuxiliaryEntry>,
     /// Auxiliary files that could not be rebuilt, with the old ids, each with the reason.
-    pub dropped: Vec<(AuxiliaryKind, String)>,
+    pub(crate) dropped: Vec<(AuxiliaryKind, String)>,
 }
 
 /// The relation of a new base to the one that it replaces.
-pub struct Succession<'a> {
+pub(crate) struct Succession<'a> {
     /// Returns whether an auxiliary file of the old base holds for the new one.
-    pub is_kept: &'a dyn Fn(&AuxiliaryKind) -> bool,
+    pub(crate) is_kept: &'a dyn Fn(&AuxiliaryKind) -> bool,
     /// Returns the new id of an old one; `None` if no quad has the term any more.
-    pub new_id: &'a dyn Fn(TermId) -> Option<TermId>,
+    pub(crate) new_id: &'a dyn Fn(TermId) -> Option<TermId>,
+    /// The numbers of new folders.
+    pub(crate) numbers: &'a Numbers,
 }
 
 /// Rebuilds the auxiliary files of a base for the one that replaces it, except for those that still hold. Drops those that no longer make sense, or need more memory than there is: everything works without them.
 ///
 /// # Errors
 /// If the device fails; then nothing remains.
-pub fn rebuild(
+pub(crate) fn rebuild(
     pool: &Arc<BufferPool>,
     base: &Arc<Segment>,
     old: &[AuxiliaryEntry],
@@ -44,7 +46,7 @@ pub fn rebuild(
 ) -> Result<Rebuilt, StoreError> {
     let storage = pace.limit(Arc::clone(pool.storage()));
     let snapshot = Snapshot::new(Arc::clone(base), Arc::new(Auxiliaries::default()));
-    let mut writer = Writer::new(&*storage, snapshot, options, old);
+    let mut writer = Writer::new(&*storage, snapshot, options, succession.numbers, pace);
     let mut rebuilt = Rebuilt::default();
     for entry in old {
         pace.check()?;

@@ -1,5 +1,7 @@
 //! Writing of folders of auxiliary files.
 
+use std::sync::atomic::{AtomicU64, Ordering};
+
 use pythia_io::{PageWriter, Storage};
 use pythia_rdf::TermId;
 
@@ -7,33 +9,56 @@ use super::attribute::AttributeWriter;
 use super::{OptimizeOptions, degrees};
 use crate::StoreError;
 use crate::auxiliary::{attribute, degrees as stored_degrees, reachability};
-use crate::manifest::{AuxiliaryEntry, AuxiliaryId, AuxiliaryKind, ManifestFile, Unnamed};
+use crate::manifest::{
+    AuxiliaryEntry, AuxiliaryId, AuxiliaryKind, Manifest, ManifestFile, Unnamed,
+};
+use crate::pace::Pace;
 use crate::pattern::{GraphFilter, QuadPattern};
 use crate::snapshot::Snapshot;
+
+/// The numbers of folders of auxiliary files. None is used twice while a store is open.
+#[derive(Debug)]
+pub(crate) struct Numbers(AtomicU64);
+
+impl Numbers {
+    /// Returns the numbers after those in manifests of the store.
+    pub(crate) fn after<'m>(manifests: impl IntoIterator<Item = &'m Manifest>) -> Self {
+        let entries = manifests.into_iter().flat_map(|from| &from.auxiliary);
+        Self(AtomicU64::new(
+            entries.map(|entry| entry.id.0).max().unwrap_or(0),
+        ))
+    }
+
+    fn next(&self) -> AuxiliaryId {
+        AuxiliaryId(self.0.fetch_add(1, Ordering::Relaxed) + 1)
+    }
+}
 
 /// Writer of folders of auxiliary files; removes them on drop unless [`Self::finish`] hands them over.
 pub(crate) struct Writer<'s> {
     storage: &'s dyn Storage,
     snapshot: Snapshot,
     options: OptimizeOptions,
-    next: u64,
+    numbers: &'s Numbers,
+    pace: &'s Pace,
     written: Unnamed<'s>,
 }
 
 impl<'s> Writer<'s> {
-    /// Returns a writer whose folders are not among `old`.
+    /// Returns a writer of what the snapshot's base has.
     pub(crate) fn new(
         storage: &'s dyn Storage,
         snapshot: Snapshot,
         options: OptimizeOptions,
-        old: &[AuxiliaryEntry],
+        numbers: &'s Numbers,
+        pace: &'s Pace,
     ) -> Self {
-        let used = old.iter().map(|entry| entry.id.0).max();
         Self {
             storage,
             snapshot,
             options,
-            next: used.unwrap_or(0) + 1,
+            numbers,
+            pace,
             written: Unnamed::new(storage),
         }
     }
@@ -49,8 +74,7 @@ impl<'s> Writer<'s> {
     }
 
     pub(crate) fn write(&mut self, kind: &AuxiliaryKind) -> Result<AuxiliaryEntry, StoreError> {
-        let id = AuxiliaryId(self.next);
-        self.next += 1;
+        let id = self.numbers.next();
         let folder = id.folder();
         self.written.push(folder.clone());
         let names: &[&str] = match kind {
@@ -62,7 +86,7 @@ impl<'s> Writer<'s> {
                 self.attribute(&folder, TermId(*predicate), along)?
             }
             AuxiliaryKind::Degrees => {
-                let directory = degrees::write(&self.snapshot, self.storage, &folder)?;
+                let directory = degrees::write(&self.snapshot, self.storage, &folder, self.pace)?;
                 self.whole_file(
                     &format!("{folder}/{}", stored_degrees::DIRECTORY_NAME),
                     &directory,
@@ -89,9 +113,12 @@ impl<'s> Writer<'s> {
         let name = format!("{folder}/{}", reachability::PAGES_NAME);
         let file = self.storage.create(&name)?;
         let mut pages = PageWriter::new(file, reachability::format::PAGE_BYTES);
-        let memory_bytes = self.options.memory_bytes;
-        let directory =
-            super::reachability::build(&self.snapshot, predicate, memory_bytes, &mut pages)?;
+        let edges = super::reachability::Edges {
+            snapshot: &self.snapshot,
+            predicate,
+            pace: self.pace,
+        };
+        let directory = edges.build(self.options.memory_bytes, &mut pages)?;
         pages.finish()?;
         self.whole_file(
             &format!("{folder}/{}", reachability::DIRECTORY_NAME),
@@ -116,6 +143,7 @@ impl<'s> Writer<'s> {
             storage: self.storage,
             folder,
             memory_bytes: self.options.memory_bytes,
+            pace: self.pace,
         };
         let directory = writer.write(predicate, &along)?;
         self.whole_file(
@@ -139,9 +167,10 @@ impl<'s> Writer<'s> {
         if self.has_edges(predicate)? {
             return Ok(());
         }
-        let name = match self.snapshot.decode(&[predicate])?.first() {
-            Some(term) => term.to_string(),
-            None => format!("{predicate:?}"),
+        // The base alone does not have terms of runs, though its quads may use them.
+        let name = match self.snapshot.decode(&[predicate]) {
+            Ok(terms) => terms[0].to_string(),
+            Err(_) => format!("{predicate:?}"),
         };
         Err(StoreError::NotOptimizable {
             message: format!("{name} has no edges in the default graph"),

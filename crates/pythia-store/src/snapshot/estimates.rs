@@ -6,6 +6,8 @@ use std::ops::Range;
 use pythia_io::PagedFile;
 use pythia_rdf::TermId;
 
+use super::attribute::CHANGED_VALUES_MAX;
+use super::reachability::CHANGED_EDGES_MAX;
 use super::{ReadCosts, Snapshot, summed};
 use crate::StoreError;
 use crate::auxiliary::attribute::Attribute;
@@ -61,20 +63,16 @@ impl<'s> Estimates<'s> {
         }
     }
 
-    /// As [`Snapshot::reachability`].
+    /// Returns the labels that [`Snapshot::reachability`] uses. They are those of the base.
     pub fn reachability(self, predicate: TermId) -> Option<&'s Reachability> {
         let labels = self.snapshot.auxiliaries.reachability(predicate)?;
-        (!self.snapshot.is_changed(predicate)).then_some(labels)
+        (self.snapshot.changes_of(predicate) <= CHANGED_EDGES_MAX).then_some(labels)
     }
 
-    /// As [`Snapshot::attribute`].
+    /// Returns the cached values that [`Snapshot::attribute`] uses. They are those of the base.
     pub fn attribute(self, predicate: TermId) -> Option<&'s Attribute> {
         let attribute = self.snapshot.auxiliaries.attribute(predicate)?;
-        let changed = match attribute.along() {
-            [] => self.snapshot.changes().is_some(),
-            along => along.iter().any(|&along| self.snapshot.is_changed(along)),
-        };
-        (!changed && !self.snapshot.is_changed(predicate)).then_some(attribute)
+        (self.snapshot.changes_of(predicate) <= CHANGED_VALUES_MAX).then_some(attribute)
     }
 
     /// Returns the expected costs of reading from the device: all 0 for a store that fits into the cache.

@@ -2,35 +2,15 @@
 
 use std::path::Path;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
 
 use pythia_io::Storage;
 
 use super::{OpenOptions, Store};
 use crate::StoreError;
 use crate::locks::{StoreLock, open_folder};
-use crate::manifest::{AuxiliaryKind, Manifest};
-use crate::optimize::{OptimizeOptions, Writer};
-
-/// A change of the auxiliary files.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Change {
-    /// Auxiliary files to build; existing ones are rebuilt.
-    pub add: Vec<AuxiliaryKind>,
-    /// Auxiliary files to drop.
-    pub drop: Vec<AuxiliaryKind>,
-}
-
-/// An auxiliary file that was built.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Added {
-    /// Its kind.
-    pub kind: AuxiliaryKind,
-    /// Bytes of its files.
-    pub bytes: u64,
-    /// Duration of the build.
-    pub time: Duration,
-}
+use crate::manifest::Manifest;
+use crate::optimize::{Added, Change, Numbers, OptimizeOptions, Writer};
+use crate::pace::Pace;
 
 /// Changes the auxiliary files of the store in a folder; needs exclusive access. `change` is called with the store
 /// opened without its auxiliary files, so that damaged ones can be dropped.
@@ -56,27 +36,12 @@ pub fn optimize(
 ) -> Result<Vec<Added>, StoreError> {
     let store = Store::open_bare(Arc::clone(&storage), opening(options))?;
     let mut manifest = Manifest::clone(&store.manifest());
-    refuse_unknown(&manifest, change)?;
+    change.check(&manifest)?;
     Store::check_whole(Arc::clone(&storage), opening(options))?;
     Manifest::remove_leftovers(Some(&manifest), &*storage)?;
-    let mut writer = Writer::new(&*storage, store.snapshot(), options, &manifest.auxiliary);
-    let mut added = Vec::new();
-    for kind in &change.add {
-        let started = Instant::now();
-        let entry = writer.write(kind)?;
-        added.push(Added {
-            kind: kind.clone(),
-            bytes: entry.bytes(),
-            time: started.elapsed(),
-        });
-        manifest.auxiliary.retain(|old| !kind.replaces(&old.kind));
-        manifest.auxiliary.push(entry);
-    }
-    for kind in &change.drop {
-        manifest
-            .auxiliary
-            .retain(|entry| !kind.replaces(&entry.kind));
-    }
+    let (numbers, pace) = (Numbers::after([&manifest]), Pace::default());
+    let mut writer = Writer::new(&*storage, store.snapshot(), options, &numbers, &pace);
+    let added = change.write(&mut writer, &mut manifest)?;
     manifest.format = manifest.format_needed();
     manifest.switch(&*storage, writer.finish())?;
     // Removes dropped files; the next writer tries again if this fails.
@@ -84,13 +49,23 @@ pub fn optimize(
     Ok(added)
 }
 
-fn refuse_unknown(manifest: &Manifest, change: &Change) -> Result<(), StoreError> {
-    let is_there = |kind: &AuxiliaryKind| manifest.auxiliary.iter().any(|e| kind.replaces(&e.kind));
-    match change.drop.iter().find(|kind| !is_there(kind)) {
-        Some(kind) => Err(StoreError::NotOptimizable {
-            message: format!("the store has no {kind:?} that could be dropped"),
-        }),
-        None => Ok(()),
+impl Store {
+    /// Changes the auxiliary files while the store is used, by readers and by commits: builds those to be added of the
+    /// base, then puts all in place in one step. On an error, or after a crash, they are unchanged. Compacts first
+    /// if too much has changed since the base was written for an index to be of use, or the base lacks its predicates.
+    ///
+    /// `change` returns the change, with the ids of a snapshot; it is called again after a compaction. `pace` sets
+    /// the rests of the build, and cancels it. Loads and commits go on; compactions wait.
+    ///
+    /// # Errors
+    /// [`StoreError::ReadOnly`] unless the store is open for writing; [`StoreError::Cancelled`].
+    pub fn optimize(
+        &self,
+        change: &dyn Fn(&Self) -> Result<Change, StoreError>,
+        options: OptimizeOptions,
+        pace: &Pace,
+    ) -> Result<Vec<Added>, StoreError> {
+        self.writer()?.optimize(&|| change(self), options, pace)
     }
 }
 

@@ -63,6 +63,7 @@ impl Writer {
     }
 
     fn compact_for(&self, occasion: Occasion) -> Result<Compacted, StoreError> {
+        let _base = self.base.lock();
         let _alone = self.compacting.write();
         // If a new base may already be in place, that must be settled before another is made.
         self.check(&mut self.head.lock())?;
@@ -212,8 +213,10 @@ impl Writer {
         let succession = Succession {
             is_kept: &|kind| !kind.is_stale(&touched),
             new_id: &Some,
+            numbers: &self.indexes_made,
         };
-        let rebuilt = self.rebuilt(&from.state.manifest, &base, &succession)?;
+        // If the compaction was interrupted, there may be other indexes of the same base since.
+        let rebuilt = self.rebuilt(&self.manifest(), &base, &succession)?;
         let dropped = rebuilt.dropped.clone();
         self.put_under_changes(from, &new, base, rebuilt)?;
         Ok(Compacted {
@@ -255,7 +258,8 @@ impl Writer {
         // Finished parts of the base itself stay for the next attempt.
         let mut unnamed = self.unnamed([]);
         let old = &from.state.manifest;
-        let is_new = |id| old.auxiliary.iter().all(|entry| entry.id != id);
+        let named = self.manifest().auxiliary;
+        let is_new = |id| named.iter().all(|entry| entry.id != id);
         for entry in rebuilt.entries.iter().filter(|entry| is_new(entry.id)) {
             unnamed.push(entry.id.folder());
         }
@@ -314,6 +318,7 @@ impl Writer {
         let succession = Succession {
             is_kept: &|_| false,
             new_id: &|id| mapping.new_id(id),
+            numbers: &self.indexes_made,
         };
         let rebuilt = self.rebuilt(&manifest, &base, &succession)?;
         // Finished parts of the base itself stay for the next attempt.

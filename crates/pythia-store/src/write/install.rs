@@ -16,7 +16,7 @@ use super::{Head, NewState, Writer};
 use crate::StoreError;
 use crate::delta::device::DeviceRun;
 use crate::delta::{Delta, TermStore, TermView};
-use crate::manifest::{Manifest, Unnamed};
+use crate::manifest::{AuxiliaryKind, Manifest, Unnamed};
 use crate::snapshot::Snapshot;
 use crate::version::Version;
 
@@ -75,7 +75,9 @@ impl Writer {
         assert!(head.unsettled.is_none(), "it was put in place before");
         self.settle(head)?;
         let version = head.snapshot.versioned();
-        let version = match head.snapshot.base().shares_ids_with(snapshot.base()) {
+        // With other indexes, too, queries may get the same quads in another order.
+        let has_ids = head.snapshot.base().shares_ids_with(snapshot.base());
+        let version = match has_ids && has_same_indexes(&self.manifest(), &manifest) {
             true => version.clone(),
             false => version.with_layout(system::random_u64()),
         };
@@ -196,6 +198,14 @@ impl Writer {
         head.failed = Some(error.to_string());
         Err(error)
     }
+}
+
+fn has_same_indexes(one: &Manifest, other: &Manifest) -> bool {
+    let kinds = |manifest: &Manifest| -> Vec<AuxiliaryKind> {
+        let entries = manifest.auxiliary.iter();
+        entries.map(|entry| entry.kind.clone()).collect()
+    };
+    kinds(one) == kinds(other)
 }
 
 /// Returns a snapshot of the same base, whose changes and new terms are those of these runs.

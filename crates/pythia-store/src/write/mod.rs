@@ -15,6 +15,9 @@ mod conflicts;
 mod fault_tests;
 #[cfg(test)]
 mod graphs_tests;
+mod indexes;
+#[cfg(test)]
+mod indexes_tests;
 mod install;
 mod large;
 #[cfg(test)]
@@ -66,6 +69,7 @@ use crate::compact::Extent;
 use crate::delta::{Delta, TermStore};
 use crate::locks::StoreLock;
 use crate::manifest::Manifest;
+use crate::optimize::Numbers;
 use crate::pace::Pace;
 use crate::snapshot::Snapshot;
 use crate::state::StoreState;
@@ -87,6 +91,8 @@ pub(crate) struct Writer {
     scrub_pace: Pace,
     /// Held while runs are written or merged.
     maintenance: Mutex<()>,
+    /// Held while the base is replaced, or read for an optional index. Taken before all other locks.
+    base: Mutex<()>,
     /// Held while a new base is written; shared by commits of runs, which a new base with other ids would have to
     /// replay.
     compacting: RwLock<()>,
@@ -100,6 +106,8 @@ pub(crate) struct Writer {
     apart: Mutex<Option<usize>>,
     /// Number of the last run that was written.
     runs_made: AtomicU64,
+    /// Numbers of the optional indexes that were written.
+    indexes_made: Numbers,
     /// Held as long as commits are possible.
     _locks: Vec<StoreLock>,
     background: Background,
@@ -199,6 +207,11 @@ impl Writer {
             let runs = state.manifest.runs.iter().map(|run| run.id.0);
             (state.snapshot.clone(), state.last, runs.max().unwrap_or(0))
         };
+        let indexes_made = {
+            let manifest = &state.read().manifest;
+            let compacted = interrupted.as_ref().map(|from| &from.manifest);
+            Numbers::after(compacted.into_iter().chain([&**manifest]))
+        };
         Self {
             state,
             head: Mutex::new(Head {
@@ -215,11 +228,13 @@ impl Writer {
             scrub_pace: Pace::new(options.scrub_bytes_per_second),
             options,
             maintenance: Mutex::default(),
+            base: Mutex::default(),
             compacting: RwLock::default(),
             loading: Mutex::default(),
             compacting_from: Mutex::new(interrupted),
             apart: Mutex::default(),
             runs_made: AtomicU64::new(runs_made),
+            indexes_made,
             _locks: locks,
             background: Background::default(),
             scrubbed: Mutex::default(),

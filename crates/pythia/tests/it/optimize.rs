@@ -3,7 +3,9 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use pythia::{Auxiliary, Database, OptimizeOptions, Options, PlanNode, QueryOptions};
+use pythia::{
+    Auxiliary, CachedAttribute, Database, OptimizeOptions, Options, Pace, PlanNode, QueryOptions,
+};
 use pythia_io::Storage;
 use pythia_rdf::TermId;
 use pythia_store::manifest::AuxiliaryKind;
@@ -286,6 +288,62 @@ fn cached_attributes_give_the_same_answers() {
         }
     }
     assert!(used > 100, "{used} plans used the cache");
+}
+
+/// Indexes that are built while a database is used give the same answers after each of the updates that follow.
+#[test]
+fn indexes_of_an_open_database_give_the_same_answers_after_updates() {
+    let mut random = StdRng::seed_from_u64(43);
+    let folders = [(); 2].map(|()| tempfile::tempdir().unwrap());
+    let [plain, indexed] = folders.each_ref().map(|folder| {
+        load(
+            folder.path(),
+            "<http://e/n0> <http://e/p> <http://e/n1> .\n",
+        );
+        Database::open_for_writing(folder.path()).unwrap()
+    });
+    let all = Auxiliary {
+        attributes: vec![CachedAttribute {
+            predicate: "http://e/q".to_owned(),
+            along: Vec::new(),
+        }],
+        degrees: true,
+        ..labels_of("http://e/p")
+    };
+    let mut used = [0; 2];
+    for round in 0..24 {
+        let text = random_graph(&mut random);
+        let lines: Vec<&str> = text.lines().filter(|line| !line.contains("/g>")).collect();
+        let (removed, added) = lines.split_at(lines.len() / 3);
+        let update = format!(
+            "DELETE DATA {{ {} }}; INSERT DATA {{ {} }}; DELETE WHERE {{ <http://e/n{}> ?p ?o }}",
+            removed.join(" "),
+            added.join(" "),
+            round % 7
+        );
+        for database in [&plain, &indexed] {
+            database.update(&update).unwrap();
+        }
+        if round % 6 == 0 {
+            let pace = Pace::default();
+            let added = indexed.optimize(&all, OptimizeOptions::default(), &pace);
+            assert_eq!(added.unwrap().len(), 3);
+        }
+        for query in QUERIES.into_iter().chain(STARS) {
+            let query = format!("PREFIX e: <http://e/> {query}");
+            let expected = ours(&plain, &query).unwrap().sorted();
+            let found = ours(&indexed, &query).unwrap().sorted();
+            assert_eq!(found, expected, "round {round}: {query}");
+            let plan = indexed.prepare(&query, &QueryOptions::default()).unwrap();
+            let plan = plan.plan().to_string();
+            used[0] += usize::from(plan.contains("Reachable"));
+            used[1] += usize::from(plan.contains("Cached"));
+        }
+    }
+    assert!(used[0] > 50 && used[1] > 50, "{used:?} plans used an index");
+    let dropped = indexed.drop_auxiliary(&Auxiliary::default()).unwrap();
+    assert_eq!(dropped.len(), 3);
+    assert!(indexed.store().manifest().auxiliary.is_empty());
 }
 
 /// Citizens of few countries, each with a gender, and a name that nothing asks for.
