@@ -7,6 +7,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use oxrdf::GraphNameRef;
+use parking_lot::Mutex;
 use pythia_io::DeviceProfile;
 use pythia_rdf::key::{self, Encoded};
 use pythia_rdf::{TermId, TermKey, TermKind, inline};
@@ -33,11 +34,13 @@ mod scan;
 mod terms;
 
 pub(crate) use attribute::CHANGED_VALUES_MAX;
+use attribute::ChangedValues;
 pub use attribute::CurrentAttribute;
 pub(crate) use change_set::change_set;
 pub use estimates::Estimates;
 use merged::{MergeKey, MergedScan};
 pub(crate) use reachability::CHANGED_EDGES_MAX;
+use reachability::ChangedEdges;
 pub use reachability::CurrentReachability;
 pub(crate) use reads::{ReadSet, Reads};
 pub use scan::QuadScan;
@@ -52,9 +55,32 @@ pub struct Snapshot {
     auxiliaries: Arc<Auxiliaries>,
     /// `None` if nothing has changed since the base was written.
     delta: Option<Arc<Delta>>,
+    /// What the changes mean for the auxiliary files, once somebody has asked; shared by all that see the same quads.
+    changed_indexes: Arc<ChangedIndexes>,
     version: SnapshotVersion,
     /// The recorder of a serializable transaction's reads.
     reads: Option<Arc<Reads>>,
+}
+
+/// The changes of auxiliary files, by their predicates.
+#[derive(Default)]
+struct ChangedIndexes {
+    edges: Mutex<FxHashMap<TermId, Arc<ChangedEdges>>>,
+    values: Mutex<FxHashMap<TermId, Arc<ChangedValues>>>,
+}
+
+/// Returns what is known of a predicate, or reads it.
+fn once<T>(
+    known: &Mutex<FxHashMap<TermId, Arc<T>>>,
+    predicate: TermId,
+    read: impl FnOnce() -> Result<T, StoreError>,
+) -> Result<Arc<T>, StoreError> {
+    if let Some(found) = known.lock().get(&predicate) {
+        return Ok(Arc::clone(found));
+    }
+    let read = Arc::new(read()?);
+    known.lock().insert(predicate, Arc::clone(&read));
+    Ok(read)
 }
 
 /// Expected costs of reading, beyond work on pages in memory: the device's costs times the share of the store that
@@ -75,6 +101,7 @@ impl Snapshot {
             base,
             auxiliaries,
             delta: None,
+            changed_indexes: Arc::default(),
             version: SnapshotVersion::default(),
             reads: None,
         }
@@ -84,6 +111,7 @@ impl Snapshot {
     pub(crate) fn with_delta(&self, delta: Delta) -> Self {
         Self {
             delta: Some(Arc::new(delta)),
+            changed_indexes: Arc::default(),
             ..self.clone()
         }
     }
@@ -93,6 +121,7 @@ impl Snapshot {
         Self {
             base,
             delta: Some(Arc::new(delta)),
+            changed_indexes: Arc::default(),
             ..self.clone()
         }
     }
@@ -114,6 +143,7 @@ impl Snapshot {
     pub(crate) fn with_auxiliaries(&self, auxiliaries: Arc<Auxiliaries>) -> Self {
         Self {
             auxiliaries,
+            changed_indexes: Arc::default(),
             ..self.clone()
         }
     }
@@ -206,13 +236,11 @@ impl Snapshot {
         let Some(labels) = self.estimates().reachability(predicate) else {
             return Ok(None);
         };
-        let current = CurrentReachability::new(labels);
-        match &self.delta {
-            Some(delta) if delta.touches(predicate) => {
-                current.with_changes(&self.base, delta).map(Some)
-            }
-            _ => Ok(Some(current)),
-        }
+        let read = |delta| ChangedEdges::read(predicate, &self.base, delta);
+        let delta = self.delta.as_ref().filter(|delta| delta.touches(predicate));
+        let known = &self.changed_indexes.edges;
+        let changed = delta.map(|delta| once(known, predicate, || read(delta)));
+        Ok(Some(CurrentReachability::new(labels, changed.transpose()?)))
     }
 
     /// Returns the cached values of a predicate, if they exist and few values have changed since. Reads the changed
@@ -228,11 +256,11 @@ impl Snapshot {
         if attribute.along().is_empty() {
             self.depend_on(&QuadPattern::default());
         }
-        let current = CurrentAttribute::new(attribute);
-        match &self.delta {
-            Some(delta) if !delta.is_empty() => current.with_changes(&self.base, delta).map(Some),
-            _ => Ok(Some(current)),
-        }
+        let read = |delta| ChangedValues::read(predicate, &self.base, delta);
+        let delta = self.delta.as_ref().filter(|delta| !delta.is_empty());
+        let known = &self.changed_indexes.values;
+        let changed = delta.map(|delta| once(known, predicate, || read(delta)));
+        Ok(Some(CurrentAttribute::new(attribute, changed.transpose()?)))
     }
 
     /// Returns the base segment, for this crate's reports.

@@ -163,7 +163,7 @@ impl Expand {
                 if self.cached.is_none() {
                     self.cached = snapshot.attribute(attribute)?;
                 }
-                let cached = self.cached.as_mut();
+                let cached = self.cached.as_ref();
                 let cached = cached.expect("the planner found it in this snapshot");
                 let predicate = predicate.expect("the planner joins edges of one predicate");
                 cached.expand(end, &nodes, predicate, filter, out)?;

@@ -7,6 +7,7 @@
 
 use std::sync::Arc;
 
+use parking_lot::Mutex;
 use pythia_rdf::TermId;
 use rustc_hash::FxHashMap;
 
@@ -27,11 +28,11 @@ const DEFAULT_GRAPH: GraphFilter = GraphFilter::One(TermId::DEFAULT_GRAPH);
 /// The cached values of one predicate in a snapshot.
 pub struct CurrentAttribute {
     attribute: Attribute,
-    changed: Option<Changed>,
+    changed: Option<Arc<ChangedValues>>,
 }
 
 /// Edges and values that differ from those of the base.
-struct Changed {
+pub(super) struct ChangedValues {
     predicate: TermId,
     base: Arc<Segment>,
     delta: Arc<Delta>,
@@ -40,11 +41,11 @@ struct Changed {
     /// Those of them that have no value in the base, sorted.
     gained: Vec<TermId>,
     /// Per end and predicate, the base's edges to them.
-    gained_edges: FxHashMap<(End, TermId), GainedEdges>,
+    gained_edges: Mutex<FxHashMap<(End, TermId), GainedEdges>>,
 }
 
 /// Edges as (node, neighbour), sorted; `None` if there are too many.
-type GainedEdges = Option<Vec<(u64, u64)>>;
+type GainedEdges = Option<Arc<Vec<(u64, u64)>>>;
 
 /// An edge of an expansion and a value: index of the node, neighbour, value.
 type Row = (u32, u64, u64);
@@ -53,43 +54,12 @@ type Row = (u32, u64, u64);
 struct Values(Vec<(u64, u64)>);
 
 impl CurrentAttribute {
-    pub(super) fn new(attribute: &Attribute) -> Self {
+    /// Returns the values, with the changes since if there are any.
+    pub(super) fn new(attribute: &Attribute, changed: Option<Arc<ChangedValues>>) -> Self {
         Self {
             attribute: attribute.clone(),
-            changed: None,
+            changed,
         }
-    }
-
-    /// Adds changes: of edges any number, of values at most [`CHANGED_VALUES_MAX`].
-    pub(super) fn with_changes(
-        self,
-        base: &Arc<Segment>,
-        delta: &Arc<Delta>,
-    ) -> Result<Self, StoreError> {
-        let predicate = self.attribute.predicate();
-        let changes = delta.changed_edges(predicate)?;
-        let mut nodes: Vec<TermId> = changes.iter().map(|change| change.subject).collect();
-        nodes.dedup();
-        let mut old = Expansion::new(false, false);
-        scan::expand(
-            base,
-            End::Subject,
-            &nodes,
-            Some(predicate),
-            DEFAULT_GRAPH,
-            &mut old,
-        )?;
-        let has_none = |index: &usize| old.source.binary_search(&(*index as u32)).is_err();
-        let gained = (0..nodes.len()).filter(has_none).map(|index| nodes[index]);
-        let changed = Some(Changed {
-            predicate,
-            base: Arc::clone(base),
-            delta: Arc::clone(delta),
-            gained: gained.collect(),
-            nodes,
-            gained_edges: FxHashMap::default(),
-        });
-        Ok(Self { changed, ..self })
     }
 
     /// Returns whether values are stored beside the edges of a predicate.
@@ -101,7 +71,7 @@ impl CurrentAttribute {
     /// value; the values of the nodes at the other ends take the place of graphs. Reads the pages of all lists as one
     /// batch, and what has changed in further ones.
     pub fn expand(
-        &mut self,
+        &self,
         end: End,
         nodes: &[TermId],
         predicate: TermId,
@@ -109,7 +79,7 @@ impl CurrentAttribute {
         out: &mut Expansion,
     ) -> Result<(), StoreError> {
         let attribute = &self.attribute;
-        let Some(changed) = &mut self.changed else {
+        let Some(changed) = &self.changed else {
             return attribute.expand(end, nodes, predicate, value, out);
         };
         if changed.nodes.is_empty() && !changed.delta.touches(predicate) {
@@ -133,19 +103,41 @@ impl CurrentAttribute {
     }
 }
 
-impl Changed {
+impl ChangedValues {
+    /// Reads the changes: of values at most [`CHANGED_VALUES_MAX`].
+    pub(super) fn read(
+        predicate: TermId,
+        base: &Arc<Segment>,
+        delta: &Arc<Delta>,
+    ) -> Result<Self, StoreError> {
+        let changes = delta.changed_edges(predicate)?;
+        let mut nodes: Vec<TermId> = changes.iter().map(|change| change.subject).collect();
+        nodes.dedup();
+        let (mut old, of) = (Expansion::new(false, false), Some(predicate));
+        scan::expand(base, End::Subject, &nodes, of, DEFAULT_GRAPH, &mut old)?;
+        let has_none = |index: &usize| old.source.binary_search(&(*index as u32)).is_err();
+        let gained = (0..nodes.len()).filter(has_none).map(|index| nodes[index]);
+        Ok(Self {
+            predicate,
+            base: Arc::clone(base),
+            delta: Arc::clone(delta),
+            gained: gained.collect(),
+            nodes,
+            gained_edges: Mutex::default(),
+        })
+    }
+
     /// Returns the rows of nodes, in any order.
     fn rows(
-        &mut self,
+        &self,
         attribute: &Attribute,
         end: End,
         nodes: &[TermId],
         predicate: TermId,
     ) -> Result<Vec<Row>, StoreError> {
-        if self.gained_edges(end, predicate)?.is_none() {
-            let edges = self.edges(end, nodes, predicate)?;
-            return self.joined(edges);
-        }
+        let Some(gained) = self.gained_edges(end, predicate)? else {
+            return self.joined(self.edges(end, nodes, predicate)?);
+        };
         let mut old = Expansion::new(false, true);
         attribute.expand(end, nodes, predicate, GraphFilter::Any, &mut old)?;
         let changes = self
@@ -170,7 +162,6 @@ impl Changed {
                 Err(_) => rows.push((edge.0, edge.1, old.graph[row])),
             }
         }
-        let gained = self.gained_edges(end, predicate)?.expect("checked above");
         for (source, node) in nodes.iter().enumerate() {
             let first = gained.partition_point(|edge| edge.0 < node.0);
             let own = gained[first..].iter().take_while(|edge| edge.0 == node.0);
@@ -222,18 +213,16 @@ impl Changed {
         Ok(rows.source.into_iter().zip(rows.other).collect())
     }
 
-    /// Returns the base's edges to neighbours that had no value, as (node, neighbour), sorted; `None` if there are too
-    /// many.
-    fn gained_edges(
-        &mut self,
-        end: End,
-        predicate: TermId,
-    ) -> Result<Option<&[(u64, u64)]>, StoreError> {
-        if !self.gained_edges.contains_key(&(end, predicate)) {
-            let edges = self.read_gained_edges(end, predicate)?;
-            self.gained_edges.insert((end, predicate), edges);
+    /// Returns the base's edges to neighbours that had no value; reads them once.
+    fn gained_edges(&self, end: End, predicate: TermId) -> Result<GainedEdges, StoreError> {
+        let known = self.gained_edges.lock().get(&(end, predicate)).cloned();
+        if let Some(known) = known {
+            return Ok(known);
         }
-        Ok(self.gained_edges[&(end, predicate)].as_deref())
+        let edges = self.read_gained_edges(end, predicate)?;
+        let mut known = self.gained_edges.lock();
+        known.insert((end, predicate), edges.clone());
+        Ok(edges)
     }
 
     fn read_gained_edges(&self, end: End, predicate: TermId) -> Result<GainedEdges, StoreError> {
@@ -258,7 +247,7 @@ impl Changed {
             .map(|&index| self.gained[index as usize].0);
         let mut edges: Vec<(u64, u64)> = rows.other.iter().copied().zip(neighbours).collect();
         edges.sort_unstable();
-        Ok(Some(edges))
+        Ok(Some(Arc::new(edges)))
     }
 }
 

@@ -7,13 +7,14 @@
 
 use std::sync::Arc;
 
+use parking_lot::Mutex;
 use pythia_rdf::TermId;
-use rustc_hash::{FxHashMap, FxHashSet};
+use rustc_hash::FxHashSet;
 
 use super::edges::expand_changed;
 use crate::StoreError;
 use crate::auxiliary::reachability::Reachability;
-use crate::delta::{ChangedEdge, Delta};
+use crate::delta::Delta;
 use crate::pattern::{End, Expansion, GraphFilter};
 use crate::segment::Segment;
 
@@ -30,34 +31,16 @@ type Pair = (TermId, TermId);
 /// The reachability of one predicate in a snapshot, by labels.
 pub struct CurrentReachability {
     labels: Reachability,
-    changed: Option<Changed>,
+    changed: Option<Arc<ChangedEdges>>,
 }
 
 impl CurrentReachability {
-    pub(super) fn new(labels: &Reachability) -> Self {
+    /// Returns the labels, with the changes since if there are any.
+    pub(super) fn new(labels: &Reachability, changed: Option<Arc<ChangedEdges>>) -> Self {
         Self {
             labels: labels.clone(),
-            changed: None,
+            changed: changed.filter(|changed| !changed.starts.is_empty()),
         }
-    }
-
-    /// Adds changes of the predicate: at most [`CHANGED_EDGES_MAX`].
-    pub(super) fn with_changes(
-        self,
-        base: &Arc<Segment>,
-        delta: &Arc<Delta>,
-    ) -> Result<Self, StoreError> {
-        let edges = delta.changed_edges(self.labels.predicate())?;
-        if edges.is_empty() {
-            return Ok(self);
-        }
-        let graph = CurrentGraph {
-            predicate: self.labels.predicate(),
-            base: Arc::clone(base),
-            delta: Arc::clone(delta),
-        };
-        let changed = Some(Changed::new(&self.labels, &edges, graph)?);
-        Ok(Self { changed, ..self })
     }
 
     /// Returns, for each (from, to), whether a path of one or more edges leads there. Pairs may come in any order.
@@ -113,6 +96,18 @@ impl EdgeSet {
         self.0.iter().zip(&other.0).any(|(a, b)| a & b != 0)
     }
 
+    fn shared_with(&self, other: &Self) -> Self {
+        Self(std::array::from_fn(|word| self.0[word] & other.0[word]))
+    }
+
+    fn without(&self, other: &Self) -> Self {
+        Self(std::array::from_fn(|word| self.0[word] & !other.0[word]))
+    }
+
+    fn places(self) -> impl Iterator<Item = usize> {
+        (0..64 * self.0.len()).filter(move |&place| self.contains(place))
+    }
+
     fn unite(&mut self, other: &Self) {
         self.0.iter_mut().zip(&other.0).for_each(|(a, b)| *a |= b);
     }
@@ -126,13 +121,6 @@ enum Known {
     Unsure,
 }
 
-/// The changed edges a term can get to, or that can get to a term, over edges of the base and added ones.
-#[derive(Clone, Copy, Debug, Default)]
-struct Near {
-    added: EdgeSet,
-    removed: EdgeSet,
-}
-
 /// The edges of the predicate as they are in the snapshot.
 struct CurrentGraph {
     predicate: TermId,
@@ -140,48 +128,39 @@ struct CurrentGraph {
     delta: Arc<Delta>,
 }
 
-/// The changes of a predicate's edges, and how they are connected.
-struct Changed {
-    added: Vec<Pair>,
-    removed: Vec<Pair>,
-    /// Per added edge, the added edges that its end gets to, itself included.
-    followed_by: Vec<EdgeSet>,
-    /// Per removed edge, the added edges that get to its start over the base.
-    before_removed: Vec<EdgeSet>,
-    /// Per removed edge, the added edges that its end gets to.
-    after_removed: Vec<EdgeSet>,
+/// The changes of a predicate's edges, and what is known about how they are connected.
+pub(super) struct ChangedEdges {
+    /// The starts of all changed edges, and their ends.
+    starts: Vec<TermId>,
+    ends: Vec<TermId>,
+    added: EdgeSet,
+    /// Per edge, those whose start its end is, or gets to over the base; `None` as long as nobody has asked.
+    next: Mutex<Vec<Option<EdgeSet>>>,
     graph: CurrentGraph,
 }
 
-impl Changed {
-    fn new(
-        labels: &Reachability,
-        edges: &[ChangedEdge],
-        graph: CurrentGraph,
+impl ChangedEdges {
+    /// Reads the changes of a predicate: at most [`CHANGED_EDGES_MAX`].
+    pub(super) fn read(
+        predicate: TermId,
+        base: &Arc<Segment>,
+        delta: &Arc<Delta>,
     ) -> Result<Self, StoreError> {
-        let of = |is_added: bool| {
-            let edges = edges.iter().filter(move |edge| edge.is_added == is_added);
-            edges.map(|edge| (edge.subject, edge.object)).collect()
-        };
-        let (added, removed): (Vec<Pair>, Vec<Pair>) = (of(true), of(false));
-        let (starts, targets) = (ends(&added, End::Subject), ends(&added, End::Object));
-        let calm = &mut |_: usize| Ok::<(), StoreError>(());
-        let mut followed_by = near(labels, End::Subject, &targets, &starts, calm)?;
-        close(&mut followed_by);
-        let removed_starts = ends(&removed, End::Subject);
-        let before_removed = near(labels, End::Object, &removed_starts, &targets, calm)?;
-        let removed_ends = ends(&removed, End::Object);
-        let after_removed = near(labels, End::Subject, &removed_ends, &starts, calm)?;
-        let after_removed = after_removed.into_iter();
-        let after_removed = after_removed.map(|after| all_after(after, &followed_by));
-        let after_removed = after_removed.collect();
+        let edges = delta.changed_edges(predicate)?;
+        let mut added = EdgeSet::default();
+        for (place, _) in edges.iter().enumerate().filter(|(_, edge)| edge.is_added) {
+            added.insert(place);
+        }
         Ok(Self {
+            starts: edges.iter().map(|edge| edge.subject).collect(),
+            ends: edges.iter().map(|edge| edge.object).collect(),
             added,
-            removed,
-            followed_by,
-            before_removed,
-            after_removed,
-            graph,
+            next: Mutex::new(vec![None; edges.len()]),
+            graph: CurrentGraph {
+                predicate,
+                base: Arc::clone(base),
+                delta: Arc::clone(delta),
+            },
         })
     }
 
@@ -193,64 +172,83 @@ impl Changed {
         watch: &mut dyn FnMut(usize) -> Result<(), E>,
     ) -> Result<Vec<Known>, E> {
         let in_base = labels.reaches(pairs, watch)?;
-        let after = self.after_sources(labels, pairs.iter().map(|pair| pair.0), watch)?;
-        let before = self.before_targets(labels, pairs.iter().map(|pair| pair.1), watch)?;
+        let sources = distinct(pairs.iter().map(|pair| pair.0));
+        let targets = distinct(pairs.iter().map(|pair| pair.1));
+        let after = near(labels, End::Subject, &sources, &self.starts, watch)?;
+        let before = near(labels, End::Object, &targets, &self.ends, watch)?;
+        let all = after.iter().fold(EdgeSet::default(), |mut all, set| {
+            all.unite(set);
+            all
+        });
+        // Over which added edges a path may go on, and from which removed ones.
+        let next = self.next(labels, all, watch)?;
+        let after: Vec<EdgeSet> = after
+            .into_iter()
+            .map(|set| self.closed(set, &next))
+            .collect();
         let known = pairs.iter().zip(in_base).map(|((from, to), in_base)| {
-            let (after, before) = (&after[from], &before[to]);
-            if !in_base && !after.added.meets(&before.added) {
-                Known::No
-            } else if after.removed.meets(&before.removed) {
-                Known::Unsure
-            } else {
-                Known::Yes
+            let after = &after[sources.binary_search(from).expect("one of the sources")];
+            let before = &before[targets.binary_search(to).expect("one of the targets")];
+            if !in_base && !after.shared_with(&self.added).meets(before) {
+                return Known::No;
+            }
+            let leads_there = |place: usize| {
+                let further = next[place].expect("learnt with the sources");
+                let further = self.closed(further, &next).shared_with(&self.added);
+                before.contains(place) || further.meets(before)
+            };
+            match after.without(&self.added).places().any(leads_there) {
+                true => Known::Unsure,
+                false => Known::Yes,
             }
         });
         Ok(known.collect())
     }
 
-    /// Returns the changed edges that each source gets to.
-    fn after_sources<E: From<StoreError>>(
-        &self,
-        labels: &Reachability,
-        sources: impl Iterator<Item = TermId>,
-        watch: &mut dyn FnMut(usize) -> Result<(), E>,
-    ) -> Result<FxHashMap<TermId, Near>, E> {
-        let sources = distinct(sources);
-        let of = |edges: &[Pair]| ends(edges, End::Subject);
-        let added = near(labels, End::Subject, &sources, &of(&self.added), watch)?;
-        let removed = near(labels, End::Subject, &sources, &of(&self.removed), watch)?;
-        let each = added.into_iter().zip(removed).map(|(added, mut removed)| {
-            let added = all_after(added, &self.followed_by);
-            for (place, before) in self.before_removed.iter().enumerate() {
-                if before.meets(&added) {
-                    removed.insert(place);
-                }
+    /// Returns the edges of a set, and all edges that may follow them over added ones.
+    fn closed(&self, set: EdgeSet, next: &[Option<EdgeSet>]) -> EdgeSet {
+        let (mut all, mut followed) = (set, EdgeSet::default());
+        loop {
+            let open = all.shared_with(&self.added).without(&followed);
+            if open == EdgeSet::default() {
+                return all;
             }
-            Near { added, removed }
-        });
-        Ok(sources.iter().copied().zip(each).collect())
+            for place in open.places() {
+                all.unite(&next[place].expect("learnt with the set"));
+            }
+            followed.unite(&open);
+        }
     }
 
-    /// Returns the changed edges that get to each target. Of the added ones only those that need no further one.
-    fn before_targets<E: From<StoreError>>(
+    /// Returns what follows edges, known at least for those of a set and for all that may follow them.
+    fn next<E: From<StoreError>>(
         &self,
         labels: &Reachability,
-        targets: impl Iterator<Item = TermId>,
+        mut wanted: EdgeSet,
         watch: &mut dyn FnMut(usize) -> Result<(), E>,
-    ) -> Result<FxHashMap<TermId, Near>, E> {
-        let targets = distinct(targets);
-        let of = |edges: &[Pair]| ends(edges, End::Object);
-        let added = near(labels, End::Object, &targets, &of(&self.added), watch)?;
-        let removed = near(labels, End::Object, &targets, &of(&self.removed), watch)?;
-        let each = added.into_iter().zip(removed).map(|(added, mut removed)| {
-            for (place, after) in self.after_removed.iter().enumerate() {
-                if after.meets(&added) {
-                    removed.insert(place);
-                }
+    ) -> Result<Vec<Option<EdgeSet>>, E> {
+        let mut next = self.next.lock().clone();
+        let mut seen = EdgeSet::default();
+        while wanted != EdgeSet::default() {
+            let missing = wanted.places().filter(|&place| next[place].is_none());
+            let missing: Vec<usize> = missing.collect();
+            let ends: Vec<TermId> = missing.iter().map(|&place| self.ends[place]).collect();
+            let found = near(labels, End::Subject, &ends, &self.starts, watch)?;
+            for (place, found) in missing.into_iter().zip(found) {
+                next[place] = Some(found);
             }
-            Near { added, removed }
-        });
-        Ok(targets.iter().copied().zip(each).collect())
+            seen.unite(&wanted);
+            let mut further = EdgeSet::default();
+            for place in wanted.places() {
+                further.unite(&next[place].expect("just found"));
+            }
+            wanted = further.without(&seen);
+        }
+        let mut shared = self.next.lock();
+        for (shared, next) in shared.iter_mut().zip(&next) {
+            *shared = shared.or(*next);
+        }
+        Ok(next)
     }
 
     /// Searches the edges as they are now, from `start` on, for targets (distinct). Returns those that were found.
@@ -367,34 +365,6 @@ fn oriented(end: End, (one, other): Pair) -> Pair {
         End::Subject => (one, other),
         End::Object => (other, one),
     }
-}
-
-/// Adds to each set what the edges in it are followed by.
-fn close(followed_by: &mut [EdgeSet]) {
-    for (place, set) in followed_by.iter_mut().enumerate() {
-        set.insert(place);
-    }
-    for through in 0..followed_by.len() {
-        let further = followed_by[through];
-        for set in followed_by.iter_mut().filter(|set| set.contains(through)) {
-            set.unite(&further);
-        }
-    }
-}
-
-/// Returns the edges of a set and all that follow them.
-fn all_after(set: EdgeSet, followed_by: &[EdgeSet]) -> EdgeSet {
-    let mut all = set;
-    for (place, further) in followed_by.iter().enumerate() {
-        if set.contains(place) {
-            all.unite(further);
-        }
-    }
-    all
-}
-
-fn ends(edges: &[Pair], end: End) -> Vec<TermId> {
-    edges.iter().map(|&edge| oriented(end, edge).0).collect()
 }
 
 fn distinct(terms: impl Iterator<Item = TermId>) -> Vec<TermId> {

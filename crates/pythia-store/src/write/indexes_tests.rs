@@ -131,7 +131,7 @@ fn check_labels(snapshot: &Snapshot, quads: &BTreeSet<Named>, nodes: &[(TermId, 
 /// Compares the cached values with the join of links and values.
 fn check_values(snapshot: &Snapshot, quads: &BTreeSet<Named>, nodes: &[(TermId, String)]) {
     let attribute = snapshot.attribute(id(snapshot, GENDER).expect("there"));
-    let mut attribute = attribute.expect("sound").expect("built, few changes");
+    let attribute = attribute.expect("sound").expect("built, few changes");
     let predicate = id(snapshot, LINK).expect("there");
     let ids: Vec<TermId> = nodes.iter().map(|node| node.0).collect();
     let values = |of: &str| -> Vec<TermId> {
@@ -348,7 +348,7 @@ fn a_value_that_a_hub_gains_is_joined_without_the_cache() {
     change(&store, &[gender(1, 0)], &[]).expect("memory");
     let snapshot = store.snapshot();
     let attribute = snapshot.attribute(id(&snapshot, GENDER).expect("there"));
-    let mut attribute = attribute.expect("sound").expect("built");
+    let attribute = attribute.expect("sound").expect("built");
     let mut found = Expansion::new(false, true);
     let nodes = [id(&snapshot, &node(3)).expect("there")];
     let predicate = id(&snapshot, LINK).expect("there");
