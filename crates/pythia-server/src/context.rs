@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use parking_lot::RwLock;
 use pythia::{Database, LoadOptions, StoreError};
@@ -17,6 +18,9 @@ use crate::protocol::receive::ReceiveMemory;
 use crate::rate::Rates;
 use crate::running::Running;
 use crate::server::ServerError;
+
+/// Time that cancelled tasks have to end.
+const TASK_TIME: Duration = Duration::from_secs(5);
 
 /// The settings, datasets and running requests of a server, and what they share.
 pub(crate) struct ServerContext {
@@ -193,6 +197,22 @@ impl ServerContext {
     pub(crate) fn replace(&self, settings: Settings, datasets: Datasets) {
         *self.settings.write() = Arc::new(settings);
         *self.datasets.write() = Arc::new(datasets);
+    }
+
+    /// Writes or removes the files by which programs on this machine find the server.
+    pub(crate) fn announce(&self) {
+        let Some(&address) = self.listening.first() else {
+            return;
+        };
+        let is_encrypted = self.operations.is_encrypted();
+        let announcements = &self.operations.announcements;
+        announcements.update(&self.datasets(), address, is_encrypted);
+    }
+
+    /// Ends the tasks that can be cancelled, and removes the files by which others find the server.
+    pub(crate) fn end(&self) {
+        self.operations.announcements.end();
+        self.operations.tasks.cancel_all(TASK_TIME);
     }
 
     /// Stops the start of new requests.

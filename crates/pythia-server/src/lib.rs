@@ -30,5 +30,5 @@ mod stall;
 
 pub use auth::{hash_password, new_token};
 pub use config::Config;
-pub use operate::logging;
+pub use operate::{ServerFile, logging};
 pub use server::{Handle, Server, ServerError};

@@ -101,12 +101,12 @@ impl Server {
         let keys = listeners.first().and_then(Listener::keys);
         let operations = Operations::start(config, source, keys)?;
         let listening = listeners.iter().map(|l| l.address).collect();
+        let context = ServerContext::new(settings, datasets, operations, listening);
+        context.announce();
         Ok(Self {
             runtime,
             listeners,
-            context: Arc::new(ServerContext::new(
-                settings, datasets, operations, listening,
-            )),
+            context: Arc::new(context),
             stop: watch::Sender::new(false),
         })
     }
@@ -139,6 +139,7 @@ impl Server {
         self.runtime.block_on(async move {
             listen::serve(self.listeners, service, context, stop.subscribe()).await;
         });
+        self.context.end();
     }
 
     /// Like [`Self::run`], as a process of its own: SIGTERM and SIGINT stop it, a second one at once; SIGHUP and a
@@ -156,6 +157,7 @@ impl Server {
                 () = attendant.attend() => true,
             })
         })?;
+        self.context.end();
         match at_once {
             true => self.runtime.shutdown_background(),
             false => self.runtime.shutdown_timeout(LAST_TIME),

@@ -168,6 +168,68 @@ fn a_new_store_is_made_served_and_closed() {
 }
 
 #[test]
+fn indexes_of_a_served_store_are_built_by_its_server() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let store = path(folder.path(), "ds.pythia");
+    let data = path(folder.path(), "data.nt");
+    std::fs::write(
+        &data,
+        "<urn:a> <urn:in> <urn:b> .\n<urn:b> <urn:in> <urn:c> .\n",
+    )
+    .expect("written");
+    assert!(output(&["load", "-l", &store, &data], &[]).status.success());
+    let optimize = |more: &[&str]| output(&[&["optimize", "-l", &store], more].concat(), &[]);
+    let serving = Serving::start(&mut pythia(&["serve", "-l", &store, "--bind", ANY_PORT]));
+    let file = folder.path().join("ds.pythia/SERVER");
+    let left = std::fs::read(&file).expect("the server has written it");
+
+    let built = optimize(&["--reachability", "urn:in", "--degrees"]);
+    assert!(built.status.success(), "{}", text(&built.stderr));
+    let expected = "built: reachability of <urn:in>, ";
+    assert!(
+        text(&built.stdout).contains(expected),
+        "{}",
+        text(&built.stdout)
+    );
+    let server = format!("the server at http://{}", serving.address);
+    assert!(
+        text(&built.stderr).contains(&server),
+        "{}",
+        text(&built.stderr)
+    );
+    let listed = optimize(&[]);
+    assert_eq!(text(&listed.stdout).lines().count(), 2);
+    let wrong = optimize(&["--reachability", "urn:im"]);
+    assert!(!wrong.status.success());
+    assert!(
+        text(&wrong.stderr).contains("did you mean urn:in?"),
+        "{}",
+        text(&wrong.stderr)
+    );
+    let dropped = optimize(&["--drop", "--degrees"]);
+    assert_eq!(text(&dropped.stdout), "dropped: degrees of all nodes\n");
+
+    // Without the file the server is a process like any other that has the store open.
+    std::fs::remove_file(&file).expect("there");
+    let refused = optimize(&["--degrees"]);
+    assert!(!refused.status.success());
+    assert!(
+        text(&refused.stderr).contains("another process has the store open"),
+        "{}",
+        text(&refused.stderr)
+    );
+    std::fs::write(&file, &left).expect("written");
+    serving.signal("TERM");
+    assert!(serving.ends_well());
+    assert!(!file.exists(), "the server has removed it");
+    // What a killed server leaves is no hindrance.
+    std::fs::write(&file, left).expect("written");
+    let alone = optimize(&["--degrees"]);
+    assert!(alone.status.success(), "{}", text(&alone.stderr));
+    assert!(text(&alone.stdout).contains("built: degrees of all nodes"));
+}
+
+#[test]
 fn configurations_are_checked_and_printed() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let file = path(folder.path(), "pythia.toml");

@@ -304,6 +304,15 @@ impl Identity {
         }
     }
 
+    /// Returns the identity of programs on this machine that know the server's own token.
+    pub(crate) fn owner() -> Self {
+        Self {
+            user: Some("local".into()),
+            is_deliberate: true,
+            ..Self::everybody()
+        }
+    }
+
     fn named(user: &str, roles: Arc<[Arc<Role>]>) -> Self {
         Self {
             user: Some(user.into()),

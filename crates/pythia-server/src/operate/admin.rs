@@ -12,12 +12,12 @@ use axum::response::Response;
 use axum::routing::{MethodRouter, get, post};
 use http::header::{CACHE_CONTROL, CONTENT_TYPE};
 use http::{HeaderValue, StatusCode};
-use pythia::{Database, Position};
+use pythia::{Database, Pace, Position};
 use serde_json::{Value, json};
 
-use super::statistics;
 use super::tasks::Task;
 use super::{metrics, time_text};
+use super::{optimize, statistics};
 use crate::config::MetricsFor;
 use crate::context::{Dataset, ServerContext};
 use crate::exchange::{Caller, Exchange};
@@ -40,12 +40,29 @@ pub(crate) fn routes() -> Router<Arc<ServerContext>> {
         .route("/$/compact/{dataset}", doing(post(compact)))
         .route("/$/backup/{dataset}", doing(post(backup)))
         .route("/$/tasks", reading(get(tasks)))
-        .route("/$/tasks/{task}", reading(get(task)))
+        .route(
+            "/$/tasks/{task}",
+            either(get(task).delete(cancel), "GET, HEAD, DELETE"),
+        )
+        .route(
+            "/$/optimize/{dataset}",
+            either(
+                get(optimize::list).post(optimize::change),
+                "GET, HEAD, POST",
+            ),
+        )
         .route("/$/reload", doing(post(reload)))
 }
 
 fn reading(router: MethodRouter<Arc<ServerContext>>) -> MethodRouter<Arc<ServerContext>> {
     router.fallback(|| async { HttpError::method("GET, HEAD") })
+}
+
+fn either(
+    router: MethodRouter<Arc<ServerContext>>,
+    methods: &'static str,
+) -> MethodRouter<Arc<ServerContext>> {
+    router.fallback(move || async move { HttpError::method(methods) })
 }
 
 fn doing(router: MethodRouter<Arc<ServerContext>>) -> MethodRouter<Arc<ServerContext>> {
@@ -122,7 +139,7 @@ fn check_admin(caller: &Caller, what: &str) -> Result<(), HttpError> {
 }
 
 /// Checks that the caller may administer one dataset.
-fn check_admin_of(exchange: &Exchange, what: &str) -> Result<(), HttpError> {
+pub(super) fn check_admin_of(exchange: &Exchange, what: &str) -> Result<(), HttpError> {
     match exchange.access.admin {
         true => Ok(()),
         false => Err(exchange.caller.identity.refuse(what)),
@@ -194,7 +211,7 @@ async fn compact(exchange: Exchange) -> Result<Response, HttpError> {
             "the dataset is read-only",
         ));
     }
-    begin(&exchange, "Compact", move || {
+    begin(&exchange, "Compact", None, move || {
         let done = dataset.database.store().compact();
         let done = done.map_err(|error| error.to_string())?;
         Ok(format!(
@@ -216,7 +233,7 @@ async fn backup(exchange: Exchange) -> Result<Response, HttpError> {
     let folder = folder.join(&*exchange.dataset.name);
     // Uses the open store, not whatever its path leads to by now.
     let dataset = Arc::clone(&exchange.dataset);
-    begin(&exchange, "Backup", move || {
+    begin(&exchange, "Backup", None, move || {
         back_up(&dataset.database, &folder)
     })
 }
@@ -236,13 +253,14 @@ fn back_up(database: &Database, folder: &FilePath) -> Result<String, String> {
 }
 
 /// Starts a task for a dataset and returns its number.
-fn begin(
+pub(super) fn begin(
     exchange: &Exchange,
     what: &'static str,
+    pace: Option<Pace>,
     work: impl FnOnce() -> Result<String, String> + Send + 'static,
 ) -> Result<Response, HttpError> {
     let tasks = &exchange.caller.context.operations.tasks;
-    match tasks.start(what, &exchange.dataset.name, work) {
+    match tasks.start(what, &exchange.dataset.name, pace, work) {
         Ok(task) => Ok(as_json(&json!({ "taskId": task.id.to_string() }))),
         Err(other) => Err(HttpError::new(
             StatusCode::CONFLICT,
@@ -260,14 +278,28 @@ async fn tasks(caller: Caller) -> Result<Response, HttpError> {
 
 async fn task(caller: Caller, Path(id): Path<String>) -> Result<Response, HttpError> {
     check_admin(&caller, "the list of tasks")?;
-    let task = id.parse().ok();
-    let task: Option<Arc<Task>> = task.and_then(|id| caller.context.operations.tasks.get(id));
-    match task {
-        Some(task) => Ok(as_json(&task.to_json())),
-        None => Err(HttpError::not_found(format!(
-            "there is no task {id}, or it ended too long ago"
-        ))),
+    Ok(as_json(&task_of(&caller, &id)?.to_json()))
+}
+
+/// Cancels a task, and returns it as it is then.
+async fn cancel(caller: Caller, Path(id): Path<String>) -> Result<Response, HttpError> {
+    check_admin(&caller, "cancelling a task")?;
+    let task = task_of(&caller, &id)?;
+    match task.cancel() || !task.is_running() {
+        true => Ok(as_json(&task.to_json())),
+        false => Err(HttpError::new(
+            StatusCode::CONFLICT,
+            "a compaction or a backup cannot be cancelled",
+        )),
     }
+}
+
+fn task_of(caller: &Caller, id: &str) -> Result<Arc<Task>, HttpError> {
+    let task = id.parse().ok();
+    let task = task.and_then(|id| caller.context.operations.tasks.get(id));
+    let missing =
+        || HttpError::not_found(format!("there is no task {id}, or it ended too long ago"));
+    task.ok_or_else(missing)
 }
 
 /// Reads the configuration again.

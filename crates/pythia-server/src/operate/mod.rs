@@ -4,11 +4,13 @@
 //! passes it to a thread that writes logs and traces.
 
 mod admin;
+mod announcement;
 mod body;
 pub mod logging;
 pub(crate) mod metrics;
 pub(crate) mod notify;
 mod observer;
+mod optimize;
 pub(crate) mod record;
 pub(crate) mod reload;
 pub(crate) mod service;
@@ -23,6 +25,7 @@ use parking_lot::RwLock;
 
 use crate::config::{Config, ConfigError, ConfigSource, LogConfig};
 use crate::listen::Keys;
+use announcement::Announcements;
 use metrics::Metrics;
 use observer::{EndedRequest, Observer};
 use record::Record;
@@ -30,12 +33,15 @@ use tasks::Tasks;
 use trace::Tracer;
 
 pub(crate) use admin::routes;
+pub use announcement::ServerFile;
 pub(crate) use body::recorded;
 
 /// The state behind a server's interfaces for operators.
 pub(crate) struct Operations {
     pub(crate) metrics: Arc<Metrics>,
     pub(crate) tasks: Tasks,
+    /// The files by which programs on this machine find the server.
+    pub(crate) announcements: Announcements,
     pub(crate) started: SystemTime,
     /// The source of the configuration, for reloads.
     source: ConfigSource,
@@ -57,6 +63,7 @@ impl Operations {
         Ok(Self {
             metrics: Arc::default(),
             tasks: Tasks::default(),
+            announcements: Announcements::new(),
             started: SystemTime::now(),
             source,
             keys,
@@ -64,6 +71,11 @@ impl Operations {
             observer: Observer::start(),
             tracer: RwLock::new(Tracer::new(&config.tracing)?),
         })
+    }
+
+    /// Returns whether connections are encrypted.
+    pub(crate) fn is_encrypted(&self) -> bool {
+        self.keys.is_some()
     }
 
     /// Records a request whose answer has been sent.

@@ -91,6 +91,7 @@ impl ServerContext {
             *operations.tracer.write() = tracer;
         }
         self.replace(settings, datasets);
+        self.announce();
         Ok(reloaded)
     }
 

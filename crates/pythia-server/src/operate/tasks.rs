@@ -1,10 +1,12 @@
-//! Tasks of operators in the background: compaction and backup. Each dataset has at most one at a time.
+//! Tasks of operators in the background: compaction, backup, and builds of indexes. Each dataset has at most one at a
+//! time.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, OnceLock};
-use std::time::SystemTime;
+use std::time::{Duration, Instant, SystemTime};
 
 use parking_lot::Mutex;
+use pythia::Pace;
 use serde_json::{Value, json};
 
 use super::time_text;
@@ -32,6 +34,8 @@ pub(crate) struct Task {
     what: &'static str,
     dataset: Arc<str>,
     started: SystemTime,
+    /// Cancels the work; `None` if it cannot be cancelled.
+    pace: Option<Pace>,
     ended: OnceLock<TaskEnd>,
 }
 
@@ -43,7 +47,7 @@ struct TaskEnd {
 }
 
 impl Tasks {
-    /// Starts a task.
+    /// Starts a task. `pace` cancels its work, if that is possible.
     ///
     /// # Errors
     /// The task that is already running for the dataset.
@@ -51,9 +55,10 @@ impl Tasks {
         &self,
         what: &'static str,
         dataset: &Arc<str>,
+        pace: Option<Pace>,
         work: impl FnOnce() -> Result<String, String> + Send + 'static,
     ) -> Result<Arc<Task>, Arc<Task>> {
-        let task = self.list.lock().add(what, dataset)?;
+        let task = self.list.lock().add(what, dataset, pace)?;
         let running = Arc::clone(&task);
         let thread = std::thread::Builder::new().name(what.to_owned());
         let spawned = thread.spawn(move || {
@@ -74,6 +79,17 @@ impl Tasks {
         self.list.lock().tasks.iter().cloned().collect()
     }
 
+    /// Cancels all tasks that can be cancelled, and waits until they have ended, at most for `time`.
+    pub(crate) fn cancel_all(&self, time: Duration) {
+        let until = Instant::now() + time;
+        for task in self.all() {
+            let is_cancelled = task.cancel();
+            while is_cancelled && task.is_running() && Instant::now() < until {
+                std::thread::sleep(Duration::from_millis(5));
+            }
+        }
+    }
+
     pub(crate) fn get(&self, id: u64) -> Option<Arc<Task>> {
         let list = self.list.lock();
         list.tasks.iter().find(|task| task.id == id).cloned()
@@ -81,7 +97,12 @@ impl Tasks {
 }
 
 impl TaskList {
-    fn add(&mut self, what: &'static str, dataset: &Arc<str>) -> Result<Arc<Task>, Arc<Task>> {
+    fn add(
+        &mut self,
+        what: &'static str,
+        dataset: &Arc<str>,
+        pace: Option<Pace>,
+    ) -> Result<Arc<Task>, Arc<Task>> {
         let mut running = self.tasks.iter().filter(|task| task.is_running());
         if let Some(other) = running.find(|task| task.dataset == *dataset) {
             return Err(Arc::clone(other));
@@ -99,6 +120,7 @@ impl TaskList {
             what,
             dataset: Arc::clone(dataset),
             started: SystemTime::now(),
+            pace,
             ended: OnceLock::new(),
         });
         self.tasks.push_back(Arc::clone(&task));
@@ -109,6 +131,12 @@ impl TaskList {
 impl Task {
     pub(crate) fn is_running(&self) -> bool {
         self.ended.get().is_none()
+    }
+
+    /// Cancels the work. Returns false if that is not possible, or it has ended.
+    pub(crate) fn cancel(&self) -> bool {
+        let pace = self.pace.as_ref().filter(|_| self.is_running());
+        pace.inspect(|pace| pace.cancel()).is_some()
     }
 
     fn end(&self, outcome: Result<String, String>) {
@@ -160,6 +188,24 @@ mod tests {
 
     use super::*;
 
+    #[test]
+    fn a_task_with_a_pace_is_cancelled() {
+        let tasks = Tasks::default();
+        let pace = Pace::default();
+        let (a, own) = ("a".into(), pace.clone());
+        let work = move || {
+            while !own.is_cancelled() {
+                std::thread::sleep(Duration::from_millis(1));
+            }
+            Err("cancelled".to_owned())
+        };
+        let task = tasks.start("x", &a, Some(pace), work).expect("none runs");
+        tasks.cancel_all(Duration::from_secs(60));
+        assert!(!task.is_running() && !task.cancel());
+        let other = tasks.start("x", &a, None, || Ok(String::new()));
+        assert!(!other.expect("none runs").cancel(), "it has no pace");
+    }
+
     fn wait(task: &Task) {
         while task.is_running() {
             std::thread::sleep(Duration::from_millis(1));
@@ -171,22 +217,26 @@ mod tests {
         let tasks = Tasks::default();
         let (a, b): (Arc<str>, Arc<str>) = ("a".into(), "b".into());
         let (go, wait_for) = channel::<()>();
-        let first = tasks.start("compact", &a, move || {
+        let first = tasks.start("compact", &a, None, move || {
             wait_for.recv().map_err(|error| error.to_string())?;
             Ok("done".to_owned())
         });
         let first = first.expect("the first");
         assert!(first.to_json().get("finished").is_none());
-        let refused = tasks.start("backup", &a, || unreachable!("it is refused"));
+        let refused = tasks.start("backup", &a, None, || unreachable!("it is refused"));
         assert_eq!(refused.expect_err("one is running").id, first.id);
-        let other = tasks.start("backup", &b, || Err("no".to_owned()));
+        let other = tasks.start("backup", &b, None, || Err("no".to_owned()));
         let other = other.expect("another dataset");
         wait(&other);
         assert_eq!(other.to_json()["success"], false);
         go.send(()).expect("it waits");
         wait(&first);
         assert_eq!(first.to_json()["message"], "done");
-        assert!(tasks.start("backup", &a, || Ok(String::new())).is_ok());
+        assert!(
+            tasks
+                .start("backup", &a, None, || Ok(String::new()))
+                .is_ok()
+        );
     }
 
     #[test]
@@ -196,13 +246,13 @@ mod tests {
         for _ in 0..REMEMBERED + 5 {
             wait(
                 &tasks
-                    .start("x", &dataset, || Ok(String::new()))
+                    .start("x", &dataset, None, || Ok(String::new()))
                     .expect("none runs"),
             );
         }
         assert_eq!(tasks.all().len(), REMEMBERED);
         assert!(tasks.get(5).is_none() && tasks.get(6).is_some());
-        let panics = tasks.start("x", &dataset, || panic!("on purpose"));
+        let panics = tasks.start("x", &dataset, None, || panic!("on purpose"));
         let panics = panics.expect("none runs");
         wait(&panics);
         assert_eq!(panics.to_json()["success"], false);

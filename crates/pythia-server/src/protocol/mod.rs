@@ -244,7 +244,7 @@ fn length(uri: &Uri) -> usize {
 }
 
 /// Returns the media type of a body, in lower case and without parameters.
-fn media_type_of(headers: &HeaderMap) -> Result<Option<String>, HttpError> {
+pub(crate) fn media_type_of(headers: &HeaderMap) -> Result<Option<String>, HttpError> {
     let Some(value) = headers.get(CONTENT_TYPE) else {
         return Ok(None);
     };

@@ -5,6 +5,7 @@ mod explore;
 mod guard;
 mod hidden;
 mod hostile;
+mod indexes;
 mod operate;
 mod page;
 mod protocol;

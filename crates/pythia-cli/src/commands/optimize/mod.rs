@@ -1,21 +1,25 @@
 //! `pythia optimize`.
 
+mod server;
+
 use std::fs;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 use clap::Args;
-use pythia::{Auxiliary, CachedAttribute, Database, OptimizeOptions, Options};
+use pythia::{Auxiliary, CachedAttribute, Database, OptimizeOptions, Options, StoreError};
 
+use self::server::StoreServer;
 use super::compact::compact;
 use crate::arguments::{bytes, human_bytes, human_count};
 use crate::exit::UsageError;
 
 /// Build, list or drop optional indexes (compacts first if needed)
 ///
-/// Without any of the options that name an index, lists the indexes of the store. Building or dropping indexes needs
-/// exclusive access. If the command is interrupted, the store stays as it was.
+/// Without any of the options that name an index, lists the indexes of the store. If a server of this machine has the
+/// store open for writing, it builds or drops them while it serves queries and updates; otherwise nobody else may have the
+/// store open. If the command is interrupted, the store stays as it was, but the server goes on.
 #[derive(Args)]
 pub(crate) struct Optimize {
     /// The folder of the store
@@ -61,7 +65,7 @@ pub(crate) struct Optimize {
     #[arg(long)]
     drop: bool,
 
-    /// Memory for building, a hard limit (for example 512M)
+    /// Memory for building, a hard limit (for example 512M); a server takes its `compaction_memory`
     #[arg(long, env = "PYTHIA_MEMORY", value_name = "SIZE", value_parser = bytes, default_value = "1G")]
     memory: usize,
 }
@@ -77,8 +81,12 @@ impl Optimize {
             }
             advised.into_iter().for_each(|advised| named.add(advised));
         }
+        let is_change = self.drop || !named.is_empty();
+        if is_change && let Some(server) = StoreServer::of(&self.location)? {
+            return server.change(&named, self.drop, &mut out);
+        }
         if self.drop {
-            let dropped = pythia::drop_auxiliary(&self.location, &named)?;
+            let dropped = pythia::drop_auxiliary(&self.location, &named).map_err(with_advice)?;
             let database = open(&self.location)?;
             for kind in &dropped {
                 let what = pythia::describe_auxiliary(kind, &database.snapshot())?;
@@ -92,8 +100,11 @@ impl Optimize {
                 ..OptimizeOptions::default()
             };
             // Indexes are about the base.
-            compact(&self.location, options, &mut out)?;
-            let added = pythia::optimize(&self.location, &named, options)?;
+            compact(&self.location, options, &mut out).map_err(|error| match error.downcast() {
+                Ok(error) => with_advice(error),
+                Err(error) => error,
+            })?;
+            let added = pythia::optimize(&self.location, &named, options).map_err(with_advice)?;
             let database = open(&self.location)?;
             for added in added {
                 let what = pythia::describe_auxiliary(&added.kind, &database.snapshot())?;
@@ -122,6 +133,22 @@ impl Optimize {
             attributes: attributes.collect(),
             degrees: self.degrees,
         }
+    }
+}
+
+/// Adds what to do if another process has the store open.
+fn with_advice(error: StoreError) -> anyhow::Error {
+    let is_open = matches!(
+        error,
+        StoreError::Writing { .. } | StoreError::Locked { .. }
+    );
+    let error = anyhow::Error::from(error);
+    match is_open {
+        true => error.context(
+            "another process has the store open, and is no server that can be asked: close it first, or let it build \
+             the index itself (`Database::optimize`)",
+        ),
+        false => error,
     }
 }
 
