@@ -1,6 +1,8 @@
 //! Reachability of two terms over one predicate: by search, then by labels that are built in between. Both answer the
 //! same questions and must agree.
 
+mod online;
+
 use std::path::PathBuf;
 use std::time::Instant;
 
@@ -15,6 +17,8 @@ use crate::latency::{Latencies, LatencySummary};
 use crate::machine::Machine;
 use crate::table::{Table, count, figure};
 use crate::timed::bound_rows;
+
+pub use online::{OnlineReport, run_online};
 
 /// Edges sampled for each question; one of them is kept.
 const SAMPLED: f64 = 20.0;
@@ -290,6 +294,9 @@ mod tests {
         assert!(report.connected >= 100, "{report:?}");
         assert!(report.label_pages <= report.search_pages, "{report:?}");
         assert!(report.text().contains("labels"), "{}", report.text());
+        let online = run_online(&options, 1.0).expect("built beside queries");
+        assert!(online.builds > 0 && online.building.count > 0, "{online:?}");
+        assert!(online.text().contains("ratio"), "{}", online.text());
         let again = run(&options).expect_err("there are labels now");
         assert!(again.to_string().contains("--drop"), "{again}");
     }

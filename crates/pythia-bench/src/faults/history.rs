@@ -96,7 +96,7 @@ fn load_subject(number: u64) -> String {
     format!("http://example.org/load/{number}")
 }
 
-fn predicate(number: u64) -> String {
+pub(super) fn predicate(number: u64) -> String {
     format!("http://example.org/p{}", number % QUADS_MAX)
 }
 
@@ -104,7 +104,7 @@ fn cancelled(number: u64) -> String {
     format!("http://example.org/cancelled/{number}")
 }
 
-fn iri(name: &str) -> TermKey<'_> {
+pub(super) fn iri(name: &str) -> TermKey<'_> {
     TermKey {
         kind: TermKind::Iri,
         bytes: name.as_bytes(),

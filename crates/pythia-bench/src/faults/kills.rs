@@ -18,7 +18,7 @@ use rand::{Rng, SeedableRng};
 use super::history::{self, Ledger};
 use super::session::{self, Acknowledgements};
 use super::store::{Settings, StoreFolder};
-use super::{Campaign, Tally, in_round, mix, server};
+use super::{Campaign, Tally, in_round, indexes, mix, server};
 
 /// Kills of the writers of one store.
 const ROUNDS_OF_STORE: u64 = 8;
@@ -160,8 +160,11 @@ impl KilledStore {
         let options = self.settings.write_options(&self.home, false);
         let store = self.home.open_for_writing(&options)?;
         let found = history::find_all(&store, &read).context("open for writing")?;
+        let compared = indexes::check(&store).context("the optional indexes")?;
+        tally.add("answers of indexes compared", compared);
         store.compact().context("write a new base")?;
         history::find_all(&store, &found).context("a new base")?;
+        indexes::check(&store).context("the optional indexes of a new base")?;
         drop(store);
         self.home.verify()?;
         tally.add("stores verified", 1);

@@ -11,6 +11,7 @@
 
 pub mod damage;
 mod history;
+mod indexes;
 pub mod kills;
 pub mod power;
 mod server;

@@ -14,6 +14,7 @@ use rand::Rng;
 use rand::rngs::SmallRng;
 
 use super::history::{self, Ledger};
+use super::indexes;
 use super::session::Acknowledgements;
 use super::store::{LOCKED_MAX, Settings, StoreFolder, is_locked};
 use crate::http::client::{self, Connection};
@@ -257,13 +258,30 @@ impl Load {
         }
     }
 
-    /// Starts compactions and backups.
+    /// Starts compactions, backups and builds of optional indexes.
     fn keep(&self) -> Result<()> {
         let mut connection = Connection::new(self.address, PATIENCE);
-        let tasks = ["compact", "backup"].map(|task| {
+        let task = |task: &str, media: &str, body: &str| {
             let path = format!("/$/{task}/{DATASET}");
-            client::post(self.address, &path, "text/plain", "")
-        });
+            client::post(self.address, &path, media, body)
+        };
+        let form = "application/x-www-form-urlencoded";
+        // The first commits bring the predicate of the other indexes.
+        let is_new = self
+            .commits
+            .iter()
+            .all(|last| last.load(Ordering::SeqCst) == 0);
+        let named = if is_new {
+            "degrees".to_owned()
+        } else {
+            indexes::form()
+        };
+        let tasks = [
+            task("compact", "text/plain", ""),
+            task("optimize", form, &named),
+            task("backup", "text/plain", ""),
+            task("optimize", form, &named),
+        ];
         for task in tasks.iter().cycle() {
             std::thread::sleep(Duration::from_millis(5));
             if !self.ask(&mut connection, task)? {

@@ -14,6 +14,7 @@ use rand::Rng;
 use rand::rngs::SmallRng;
 
 use super::history::{self, Ledger};
+use super::indexes;
 use super::store::{StoreFolder, load_options};
 
 /// An acknowledgement, as a line of text between processes.
@@ -178,7 +179,7 @@ fn load_next(home: &StoreFolder, store: &Store, shared: &SharedLedger) -> Result
     Acknowledged::Load { number }.print()
 }
 
-/// Makes a backup and compacts the store.
+/// Makes a backup, compacts the store and builds its optional indexes.
 fn keep(home: &StoreFolder, store: &Store, shared: &SharedLedger, pause: Duration) -> Result<()> {
     std::thread::sleep(pause);
     let ledger = shared.ledger();
@@ -189,6 +190,7 @@ fn keep(home: &StoreFolder, store: &Store, shared: &SharedLedger, pause: Duratio
     }
     std::thread::sleep(pause);
     store.compact()?;
+    indexes::build(store)?;
     Ok(())
 }
 

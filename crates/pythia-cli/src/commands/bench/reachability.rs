@@ -12,7 +12,8 @@ use crate::output::show;
 /// Compare searches with reachability labels for paths of one predicate between two known ends
 ///
 /// Runs queries without labels, builds labels like `pythia optimize --reachability`, and runs the
-/// same queries again. The answers must agree. The labels stay in the store.
+/// same queries again. The answers must agree. The labels stay in the store. With --online, measures
+/// point queries beside builds of the labels instead.
 ///
 ///   pythia bench reachability -l yago.pythia --predicate http://yago-knowledge.org/resource/isLocatedIn
 #[derive(Args)]
@@ -33,6 +34,19 @@ pub(super) struct Reachability {
     #[arg(long, value_name = "SIZE", value_parser = bytes, default_value = "1G")]
     memory: usize,
 
+    /// Measure point queries with and without builds of the labels beside them
+    #[arg(long)]
+    online: bool,
+
+    /// With --online: duration of the measurement
+    #[arg(
+        long,
+        value_name = "SECONDS",
+        default_value_t = 60.0,
+        requires = "online"
+    )]
+    seconds: f64,
+
     /// Write the report as JSON to a file, or to standard output if it is "-"
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
@@ -40,13 +54,19 @@ pub(super) struct Reachability {
 
 impl Reachability {
     pub(super) fn run(self) -> Result<()> {
-        let report = reachability::run(&reachability::Options {
+        let options = reachability::Options {
             location: self.store.location,
             predicate: self.predicate,
             questions: self.questions,
             cache_bytes: self.store.cache,
             memory_bytes: self.memory,
-        })?;
+        };
+        if self.online {
+            let report = reachability::run_online(&options, self.seconds)?;
+            let json = serde_json::to_value(&report)?;
+            return show(self.json.as_deref(), &report.text(), json);
+        }
+        let report = reachability::run(&options)?;
         show(
             self.json.as_deref(),
             &report.text(),
