@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use pythia_io::{FaultPlan, FaultyStorage, MemoryStorage, Storage};
 use pythia_log::{ChangeSet, LogTerm, NO_GRAPH, Position};
@@ -74,6 +74,7 @@ pub(super) fn load_beside(
     let writer = Arc::clone(store.writer()?);
     let (of_hook, done_by_hook) = (Arc::clone(&writer), Arc::clone(done));
     let left = parking_lot::Mutex::new(beside.to_vec());
+    let failed = AtomicBool::new(false);
     let hook = move |step: LoadStep| {
         // In order; an action that is overdue happens now.
         while let Some(next) = {
@@ -83,8 +84,10 @@ pub(super) fn load_beside(
         } {
             let again = next.step == LoadStep::Resolved;
             let at = Beside { step, ..next };
-            if at.act(&of_hook).is_ok() {
-                done_by_hook.fetch_add(1, Ordering::Relaxed);
+            // An action that changes nothing may succeed after one that has failed.
+            match at.act(&of_hook).is_ok() && !failed.load(Ordering::Relaxed) {
+                true => drop(done_by_hook.fetch_add(1, Ordering::Relaxed)),
+                false => failed.store(true, Ordering::Relaxed),
             }
             // Terms are looked up again after each.
             if again && step == LoadStep::Resolved {
