@@ -34,14 +34,14 @@ mod scan;
 mod terms;
 
 pub(crate) use attribute::CHANGED_VALUES_MAX;
-use attribute::ChangedValues;
 pub use attribute::CurrentAttribute;
+use attribute::{ChangedValues, KnownValues};
 pub(crate) use change_set::change_set;
 pub use estimates::Estimates;
 use merged::{MergeKey, MergedScan};
 pub(crate) use reachability::CHANGED_EDGES_MAX;
-use reachability::ChangedEdges;
 pub use reachability::CurrentReachability;
+use reachability::{ChangedEdges, KnownEdges};
 pub(crate) use reads::{ReadSet, Reads};
 pub use scan::QuadScan;
 
@@ -67,6 +67,29 @@ pub struct Snapshot {
 struct ChangedIndexes {
     edges: Mutex<FxHashMap<TermId, Arc<ChangedEdges>>>,
     values: Mutex<FxHashMap<TermId, Arc<ChangedValues>>>,
+    /// What was known for earlier changes of the same base.
+    known_edges: FxHashMap<TermId, Arc<KnownEdges>>,
+    known_values: FxHashMap<TermId, Arc<KnownValues>>,
+}
+
+impl ChangedIndexes {
+    /// Returns what may be of use with other changes of the same base.
+    fn for_other_changes(&self) -> Self {
+        let mut known = Self {
+            known_edges: self.known_edges.clone(),
+            known_values: self.known_values.clone(),
+            ..Self::default()
+        };
+        for (&predicate, changed) in &*self.edges.lock() {
+            let edges = Arc::clone(changed.known());
+            known.known_edges.insert(predicate, edges);
+        }
+        for (&predicate, changed) in &*self.values.lock() {
+            let values = Arc::clone(changed.known());
+            known.known_values.insert(predicate, values);
+        }
+        known
+    }
 }
 
 /// Returns what is known of a predicate, or reads it.
@@ -111,7 +134,7 @@ impl Snapshot {
     pub(crate) fn with_delta(&self, delta: Delta) -> Self {
         Self {
             delta: Some(Arc::new(delta)),
-            changed_indexes: Arc::default(),
+            changed_indexes: Arc::new(self.changed_indexes.for_other_changes()),
             ..self.clone()
         }
     }
@@ -236,10 +259,11 @@ impl Snapshot {
         let Some(labels) = self.estimates().reachability(predicate) else {
             return Ok(None);
         };
-        let read = |delta| ChangedEdges::read(predicate, &self.base, delta);
+        let indexes = &*self.changed_indexes;
+        let known = indexes.known_edges.get(&predicate);
+        let read = |delta| ChangedEdges::read(predicate, &self.base, delta, known);
         let delta = self.delta.as_ref().filter(|delta| delta.touches(predicate));
-        let known = &self.changed_indexes.edges;
-        let changed = delta.map(|delta| once(known, predicate, || read(delta)));
+        let changed = delta.map(|delta| once(&indexes.edges, predicate, || read(delta)));
         Ok(Some(CurrentReachability::new(labels, changed.transpose()?)))
     }
 
@@ -256,10 +280,11 @@ impl Snapshot {
         if attribute.along().is_empty() {
             self.depend_on(&QuadPattern::default());
         }
-        let read = |delta| ChangedValues::read(predicate, &self.base, delta);
+        let indexes = &*self.changed_indexes;
+        let known = indexes.known_values.get(&predicate);
+        let read = |delta| ChangedValues::read(predicate, &self.base, delta, known);
         let delta = self.delta.as_ref().filter(|delta| !delta.is_empty());
-        let known = &self.changed_indexes.values;
-        let changed = delta.map(|delta| once(known, predicate, || read(delta)));
+        let changed = delta.map(|delta| once(&indexes.values, predicate, || read(delta)));
         Ok(Some(CurrentAttribute::new(attribute, changed.transpose()?)))
     }
 

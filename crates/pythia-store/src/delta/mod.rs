@@ -21,6 +21,7 @@ use pythia_rdf::{OwnedKey, TermId, TermKey, TermKind};
 
 pub(crate) use changes::ChangeStream;
 pub(crate) use edges::merge;
+pub(crate) use predicate::ChangedEdge;
 pub(crate) use run::{MergedRows, Quad, Run, in_order, quad_of};
 pub(crate) use terms::{KindCounts, TermStore, TermView, keep_first, kind_index};
 

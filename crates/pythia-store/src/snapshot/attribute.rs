@@ -36,6 +36,11 @@ pub(super) struct ChangedValues {
     predicate: TermId,
     base: Arc<Segment>,
     delta: Arc<Delta>,
+    known: Arc<KnownValues>,
+}
+
+/// Nodes with changed values, and what is known about them in the base. It holds for all snapshots with these nodes.
+pub(super) struct KnownValues {
     /// The nodes whose values have changed, sorted.
     nodes: Vec<TermId>,
     /// Those of them that have no value in the base, sorted.
@@ -82,7 +87,7 @@ impl CurrentAttribute {
         let Some(changed) = &self.changed else {
             return attribute.expand(end, nodes, predicate, value, out);
         };
-        if changed.nodes.is_empty() && !changed.delta.touches(predicate) {
+        if changed.known.nodes.is_empty() && !changed.delta.touches(predicate) {
             return attribute.expand(end, nodes, predicate, value, out);
         }
         let mut rows = changed.rows(attribute, end, nodes, predicate)?;
@@ -104,27 +109,32 @@ impl CurrentAttribute {
 }
 
 impl ChangedValues {
-    /// Reads the changes: of values at most [`CHANGED_VALUES_MAX`].
+    /// Reads the changes: of values at most [`CHANGED_VALUES_MAX`]. Takes over what was `known` if the values of the same
+    /// nodes have changed.
     pub(super) fn read(
         predicate: TermId,
         base: &Arc<Segment>,
         delta: &Arc<Delta>,
+        known: Option<&Arc<KnownValues>>,
     ) -> Result<Self, StoreError> {
         let changes = delta.changed_edges(predicate)?;
         let mut nodes: Vec<TermId> = changes.iter().map(|change| change.subject).collect();
         nodes.dedup();
-        let (mut old, of) = (Expansion::new(false, false), Some(predicate));
-        scan::expand(base, End::Subject, &nodes, of, DEFAULT_GRAPH, &mut old)?;
-        let has_none = |index: &usize| old.source.binary_search(&(*index as u32)).is_err();
-        let gained = (0..nodes.len()).filter(has_none).map(|index| nodes[index]);
+        let known = match known.filter(|known| known.nodes == nodes) {
+            Some(known) => Arc::clone(known),
+            None => Arc::new(KnownValues::read(predicate, base, nodes)?),
+        };
         Ok(Self {
             predicate,
             base: Arc::clone(base),
             delta: Arc::clone(delta),
-            gained: gained.collect(),
-            nodes,
-            gained_edges: Mutex::default(),
+            known,
         })
+    }
+
+    /// Returns what is known, for snapshots with the same changes.
+    pub(super) fn known(&self) -> &Arc<KnownValues> {
+        &self.known
     }
 
     /// Returns the rows of nodes, in any order.
@@ -135,7 +145,7 @@ impl ChangedValues {
         nodes: &[TermId],
         predicate: TermId,
     ) -> Result<Vec<Row>, StoreError> {
-        let Some(gained) = self.gained_edges(end, predicate)? else {
+        let Some(gained) = self.known.gained_edges(&self.base, end, predicate)? else {
             return self.joined(self.edges(end, nodes, predicate)?);
         };
         let mut old = Expansion::new(false, true);
@@ -157,7 +167,7 @@ impl ChangedValues {
             if is_removed(&edge) {
                 continue;
             }
-            match self.nodes.binary_search(&TermId(edge.1)) {
+            match self.known.nodes.binary_search(&TermId(edge.1)) {
                 Ok(_) => edges.push(edge),
                 Err(_) => rows.push((edge.0, edge.1, old.graph[row])),
             }
@@ -212,20 +222,44 @@ impl ChangedValues {
         expand_changed(&self.base, delta, end, nodes, of, DEFAULT_GRAPH, &mut rows)?;
         Ok(rows.source.into_iter().zip(rows.other).collect())
     }
+}
+
+impl KnownValues {
+    fn read(predicate: TermId, base: &Segment, nodes: Vec<TermId>) -> Result<Self, StoreError> {
+        let (mut old, of) = (Expansion::new(false, false), Some(predicate));
+        scan::expand(base, End::Subject, &nodes, of, DEFAULT_GRAPH, &mut old)?;
+        let has_none = |index: &usize| old.source.binary_search(&(*index as u32)).is_err();
+        let gained = (0..nodes.len()).filter(has_none).map(|index| nodes[index]);
+        Ok(Self {
+            gained: gained.collect(),
+            nodes,
+            gained_edges: Mutex::default(),
+        })
+    }
 
     /// Returns the base's edges to neighbours that had no value; reads them once.
-    fn gained_edges(&self, end: End, predicate: TermId) -> Result<GainedEdges, StoreError> {
+    fn gained_edges(
+        &self,
+        base: &Arc<Segment>,
+        end: End,
+        predicate: TermId,
+    ) -> Result<GainedEdges, StoreError> {
         let known = self.gained_edges.lock().get(&(end, predicate)).cloned();
         if let Some(known) = known {
             return Ok(known);
         }
-        let edges = self.read_gained_edges(end, predicate)?;
+        let edges = self.read_gained_edges(base, end, predicate)?;
         let mut known = self.gained_edges.lock();
         known.insert((end, predicate), edges.clone());
         Ok(edges)
     }
 
-    fn read_gained_edges(&self, end: End, predicate: TermId) -> Result<GainedEdges, StoreError> {
+    fn read_gained_edges(
+        &self,
+        base: &Arc<Segment>,
+        end: End,
+        predicate: TermId,
+    ) -> Result<GainedEdges, StoreError> {
         let far = match end {
             End::Subject => End::Object,
             End::Object => End::Subject,
@@ -233,18 +267,16 @@ impl ChangedValues {
         let mut count = 0;
         for &node in &self.gained {
             let pattern = far.pattern(node, Some(predicate), DEFAULT_GRAPH);
-            count += scan::count(&self.base, &pattern)?;
+            count += scan::count(base, &pattern)?;
             if count > GAINED_EDGES_MAX {
                 return Ok(None);
             }
         }
         let mut rows = Expansion::new(false, false);
         let of = Some(predicate);
-        scan::expand(&self.base, far, &self.gained, of, DEFAULT_GRAPH, &mut rows)?;
-        let neighbours = rows
-            .source
-            .iter()
-            .map(|&index| self.gained[index as usize].0);
+        scan::expand(base, far, &self.gained, of, DEFAULT_GRAPH, &mut rows)?;
+        let neighbours = rows.source.iter();
+        let neighbours = neighbours.map(|&index| self.gained[index as usize].0);
         let mut edges: Vec<(u64, u64)> = rows.other.iter().copied().zip(neighbours).collect();
         edges.sort_unstable();
         Ok(Some(Arc::new(edges)))

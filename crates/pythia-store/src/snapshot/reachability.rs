@@ -3,7 +3,11 @@
 //! Edges that were added only add paths, and edges that were removed only take paths away. Labels therefore decide,
 //! with the added edges, which terms may be connected at all; and a connection is certain unless a removed edge may
 //! lie on the path: the source reaches the edge's start, and the edge's end reaches the target. Only such pairs are
-//! searched for, through terms that may still lead to the target.
+//! searched for.
+//!
+//! If the ends of a removed edge are still connected in another way, no path is lost by its removal. This is found out
+//! little by little, a few edges with each question, and kept for all who see the same quads. So soon nothing is
+//! searched for where most terms reach each other.
 
 use std::sync::Arc;
 
@@ -14,14 +18,19 @@ use rustc_hash::FxHashSet;
 use super::edges::expand_changed;
 use crate::StoreError;
 use crate::auxiliary::reachability::Reachability;
-use crate::delta::Delta;
+use crate::delta::{ChangedEdge, Delta};
 use crate::pattern::{End, Expansion, GraphFilter};
+use crate::scan;
 use crate::segment::Segment;
 
 /// Labels are used with at most this many changed edges.
 pub(crate) const CHANGED_EDGES_MAX: u64 = 256;
-/// Pairs of a term and a target that are looked up to keep a search small; beyond, it follows all edges.
-const LOOKED_UP_MAX: usize = 1 << 14;
+/// Searches of pairs for each search of the ends of a removed edge.
+const SEARCHES_PER_EDGE: usize = 4;
+/// Targets of a source that are searched for one by one, from both ends.
+const TARGETS_ALONE_MAX: usize = 16;
+/// Terms of a frontier whose edges are counted before they are read.
+const COUNTED_MAX: usize = 8;
 /// Pairs that are looked up together.
 const TOGETHER: usize = 1 << 16;
 
@@ -39,7 +48,7 @@ impl CurrentReachability {
     pub(super) fn new(labels: &Reachability, changed: Option<Arc<ChangedEdges>>) -> Self {
         Self {
             labels: labels.clone(),
-            changed: changed.filter(|changed| !changed.starts.is_empty()),
+            changed: changed.filter(|changed| !changed.known.starts.is_empty()),
         }
     }
 
@@ -54,9 +63,13 @@ impl CurrentReachability {
         let Some(changed) = &self.changed else {
             return self.labels.reaches(pairs, watch);
         };
-        let known = changed.look_up(&self.labels, pairs, watch)?;
+        let edges = &changed.known;
+        let mut known = edges.look_up(&self.labels, pairs, watch)?;
+        if changed.find_redundant(&known, watch)? {
+            known = edges.look_up(&self.labels, pairs, watch)?;
+        }
         let mut found: Vec<bool> = known.iter().map(|&known| known == Known::Yes).collect();
-        let unsure = (0..pairs.len()).filter(|&index| known[index] == Known::Unsure);
+        let unsure = (0..pairs.len()).filter(|&index| matches!(known[index], Known::Unsure(_)));
         let mut unsure: Vec<(Pair, usize)> = unsure.map(|index| (pairs[index], index)).collect();
         // One search finds all targets of a source, or all sources of a target.
         let froms: FxHashSet<TermId> = unsure.iter().map(|((from, _), _)| *from).collect();
@@ -70,7 +83,7 @@ impl CurrentReachability {
         for same in unsure.chunk_by(|a, b| turned(a).0 == turned(b).0) {
             let start = turned(&same[0]).0;
             let targets = same.iter().map(|one| turned(one).1).collect();
-            let reached = changed.search(&self.labels, end, start, targets, watch)?;
+            let reached = changed.graph.reached(end, start, targets, watch)?;
             for one in same {
                 found[one.1] = reached.contains(&turned(one).1);
             }
@@ -118,7 +131,8 @@ impl EdgeSet {
 enum Known {
     Yes,
     No,
-    Unsure,
+    /// These removed edges may have been on every path.
+    Unsure(EdgeSet),
 }
 
 /// The edges of the predicate as they are in the snapshot.
@@ -128,40 +142,105 @@ struct CurrentGraph {
     delta: Arc<Delta>,
 }
 
-/// The changes of a predicate's edges, and what is known about how they are connected.
+/// The changes of a predicate's edges in a snapshot.
 pub(super) struct ChangedEdges {
+    known: Arc<KnownEdges>,
+    graph: CurrentGraph,
+}
+
+/// Changed edges, and what is known about how they are connected. It holds for all snapshots with these changes.
+pub(super) struct KnownEdges {
     /// The starts of all changed edges, and their ends.
     starts: Vec<TermId>,
     ends: Vec<TermId>,
     added: EdgeSet,
     /// Per edge, those whose start its end is, or gets to over the base; `None` as long as nobody has asked.
     next: Mutex<Vec<Option<EdgeSet>>>,
-    graph: CurrentGraph,
+    redundant: Mutex<Redundant>,
+}
+
+/// What is known about removed edges.
+#[derive(Clone, Copy, Default)]
+struct Redundant {
+    /// Those whose ends are still connected: nothing is lost by their removal.
+    yes: EdgeSet,
+    /// Those whose ends are not.
+    no: EdgeSet,
 }
 
 impl ChangedEdges {
-    /// Reads the changes of a predicate: at most [`CHANGED_EDGES_MAX`].
+    /// Reads the changes of a predicate: at most [`CHANGED_EDGES_MAX`]. Takes over what was `known` if they are the same.
     pub(super) fn read(
         predicate: TermId,
         base: &Arc<Segment>,
         delta: &Arc<Delta>,
+        known: Option<&Arc<KnownEdges>>,
     ) -> Result<Self, StoreError> {
-        let edges = delta.changed_edges(predicate)?;
-        let mut added = EdgeSet::default();
-        for (place, _) in edges.iter().enumerate().filter(|(_, edge)| edge.is_added) {
-            added.insert(place);
-        }
+        let edges = KnownEdges::of(&delta.changed_edges(predicate)?);
+        let known = known.filter(|known| known.has_same_edges(&edges));
         Ok(Self {
-            starts: edges.iter().map(|edge| edge.subject).collect(),
-            ends: edges.iter().map(|edge| edge.object).collect(),
-            added,
-            next: Mutex::new(vec![None; edges.len()]),
+            known: known.map_or_else(|| Arc::new(edges), Arc::clone),
             graph: CurrentGraph {
                 predicate,
                 base: Arc::clone(base),
                 delta: Arc::clone(delta),
             },
         })
+    }
+
+    /// Returns what is known, for snapshots with the same changes.
+    pub(super) fn known(&self) -> &Arc<KnownEdges> {
+        &self.known
+    }
+
+    /// Finds out for some of the removed edges that leave pairs unsure whether their ends are still connected. Returns
+    /// whether any are.
+    fn find_redundant<E: From<StoreError>>(
+        &self,
+        found: &[Known],
+        watch: &mut dyn FnMut(usize) -> Result<(), E>,
+    ) -> Result<bool, E> {
+        let (mut suspects, mut pairs) = (EdgeSet::default(), 0_usize);
+        for found in found {
+            if let Known::Unsure(edges) = found {
+                suspects.unite(edges);
+                pairs += 1;
+            }
+        }
+        let known = &self.known;
+        let unknown = suspects.without(&known.redundant.lock().no).places();
+        let mut is_any = false;
+        for place in unknown.take(pairs.div_ceil(SEARCHES_PER_EDGE)) {
+            let (start, end) = (known.starts[place], known.ends[place]);
+            let connected = self.graph.connects(start, end, watch)?;
+            let mut redundant = known.redundant.lock();
+            match connected {
+                true => redundant.yes.insert(place),
+                false => redundant.no.insert(place),
+            }
+            is_any |= connected;
+        }
+        Ok(is_any)
+    }
+}
+
+impl KnownEdges {
+    fn of(edges: &[ChangedEdge]) -> Self {
+        let mut added = EdgeSet::default();
+        for (place, _) in edges.iter().enumerate().filter(|(_, edge)| edge.is_added) {
+            added.insert(place);
+        }
+        Self {
+            starts: edges.iter().map(|edge| edge.subject).collect(),
+            ends: edges.iter().map(|edge| edge.object).collect(),
+            added,
+            next: Mutex::new(vec![None; edges.len()]),
+            redundant: Mutex::default(),
+        }
+    }
+
+    fn has_same_edges(&self, other: &Self) -> bool {
+        (&self.starts, &self.ends, self.added) == (&other.starts, &other.ends, other.added)
     }
 
     /// Looks pairs up without a search of the changed graph.
@@ -180,6 +259,11 @@ impl ChangedEdges {
             all.unite(set);
             all
         });
+        let harmless = {
+            let mut harmless = self.added;
+            harmless.unite(&self.redundant.lock().yes);
+            harmless
+        };
         // Over which added edges a path may go on, and from which removed ones.
         let next = self.next(labels, all, watch)?;
         let after: Vec<EdgeSet> = after
@@ -192,14 +276,19 @@ impl ChangedEdges {
             if !in_base && !after.shared_with(&self.added).meets(before) {
                 return Known::No;
             }
-            let leads_there = |place: usize| {
-                let further = next[place].expect("learnt with the sources");
+            let leads_there = |place: &usize| {
+                let further = next[*place].expect("learnt with the sources");
                 let further = self.closed(further, &next).shared_with(&self.added);
-                before.contains(place) || further.meets(before)
+                before.contains(*place) || further.meets(before)
             };
-            match after.without(&self.added).places().any(leads_there) {
-                true => Known::Unsure,
-                false => Known::Yes,
+            let mut missed = EdgeSet::default();
+            let suspects = after.without(&harmless).places();
+            suspects
+                .filter(leads_there)
+                .for_each(|place| missed.insert(place));
+            match missed == EdgeSet::default() {
+                true => Known::Yes,
+                false => Known::Unsure(missed),
             }
         });
         Ok(known.collect())
@@ -250,80 +339,127 @@ impl ChangedEdges {
         }
         Ok(next)
     }
+}
 
-    /// Searches the edges as they are now, from `start` on, for targets (distinct). Returns those that were found.
-    fn search<E: From<StoreError>>(
+impl CurrentGraph {
+    /// Returns those of the targets (of any number) that a path of one or more edges leads to from `start`.
+    fn reached<E: From<StoreError>>(
         &self,
-        labels: &Reachability,
         end: End,
         start: TermId,
-        mut targets: Vec<TermId>,
+        targets: Vec<TermId>,
         watch: &mut dyn FnMut(usize) -> Result<(), E>,
     ) -> Result<FxHashSet<TermId>, E> {
-        targets.sort_unstable();
-        targets.dedup();
+        let mut open = distinct(targets.into_iter());
         let mut reached = FxHashSet::default();
-        let mut seen: FxHashSet<TermId> = FxHashSet::default();
-        let mut frontier = vec![start];
-        let mut rows = Expansion::new(false, false);
-        while !frontier.is_empty() && !targets.is_empty() {
-            rows.clear();
-            self.graph.expand(end, &frontier, &mut rows)?;
-            let mut next: Vec<TermId> = rows.other.iter().map(|&id| TermId(id)).collect();
-            next.sort_unstable();
-            next.dedup();
-            let is_next = |target: &&TermId| next.binary_search(target).is_ok();
-            reached.extend(targets.iter().filter(is_next));
-            targets.retain(|target| !reached.contains(target));
-            next.retain(|&term| seen.insert(term));
-            watch(seen.capacity() * 9 + rows.other.capacity() * 20)?;
-            frontier = self.leading_on(labels, end, next, &targets, &mut reached, watch)?;
-            targets.retain(|target| !reached.contains(target));
+        if open.len() <= TARGETS_ALONE_MAX {
+            for target in open {
+                let (from, to) = oriented(end, (start, target));
+                if self.connects(from, to, watch)? {
+                    reached.insert(target);
+                }
+            }
+            return Ok(reached);
+        }
+        let mut side = Side::new(end, start);
+        while !side.frontier.is_empty() && !open.is_empty() {
+            side.advance(self, |term| {
+                if open.binary_search(&term).is_ok() {
+                    reached.insert(term);
+                }
+            })?;
+            open.retain(|target| !reached.contains(target));
+            watch(side.bytes())?;
         }
         Ok(reached)
     }
 
-    /// Returns those of the terms (sorted) from which a search must go on; adds to `reached` the targets that they
-    /// certainly lead to.
-    fn leading_on<E: From<StoreError>>(
+    /// Returns whether a path of one or more edges leads from one term to another: searches from both ends.
+    fn connects<E: From<StoreError>>(
         &self,
-        labels: &Reachability,
-        end: End,
-        terms: Vec<TermId>,
-        targets: &[TermId],
-        reached: &mut FxHashSet<TermId>,
+        from: TermId,
+        to: TermId,
         watch: &mut dyn FnMut(usize) -> Result<(), E>,
-    ) -> Result<Vec<TermId>, E> {
-        if terms.len() * targets.len() > LOOKED_UP_MAX {
-            return Ok(terms);
-        }
-        let both = |term: TermId| {
-            let targets = targets.iter();
-            targets.map(move |&target| oriented(end, (term, target)))
-        };
-        let pairs: Vec<Pair> = terms.iter().flat_map(|&term| both(term)).collect();
-        let known = self.look_up(labels, &pairs, watch)?;
-        let mut open = Vec::new();
-        for (&term, known) in terms.iter().zip(known.chunks(targets.len().max(1))) {
-            for (target, known) in targets.iter().zip(known) {
-                if *known == Known::Yes {
-                    reached.insert(*target);
-                }
+    ) -> Result<bool, E> {
+        let mut one = Side::new(End::Subject, from);
+        let mut other = Side::new(End::Object, to);
+        while !one.frontier.is_empty() && !other.frontier.is_empty() {
+            if other.edges(self)? < one.edges(self)? {
+                std::mem::swap(&mut one, &mut other);
             }
-            if known.contains(&Known::Unsure) {
-                open.push(term);
+            let mut is_met = false;
+            one.advance(self, |term| is_met |= other.seen.contains(&term))?;
+            if is_met {
+                return Ok(true);
             }
+            watch(one.bytes() + other.bytes())?;
         }
-        Ok(open)
+        Ok(false)
     }
-}
 
-impl CurrentGraph {
     /// Appends the edges of terms, which are sorted and distinct.
     fn expand(&self, end: End, terms: &[TermId], out: &mut Expansion) -> Result<(), StoreError> {
         let graph = GraphFilter::One(TermId::DEFAULT_GRAPH);
         let (delta, predicate) = (Some(&*self.delta), Some(self.predicate));
         expand_changed(&self.base, delta, end, terms, predicate, graph, out)
+    }
+}
+
+/// One side of a search.
+struct Side {
+    end: End,
+    /// The start, and the terms found.
+    seen: FxHashSet<TermId>,
+    /// Those whose edges were not read yet, sorted.
+    frontier: Vec<TermId>,
+    rows: Expansion,
+}
+
+impl Side {
+    fn new(end: End, start: TermId) -> Self {
+        Self {
+            end,
+            seen: FxHashSet::from_iter([start]),
+            frontier: vec![start],
+            rows: Expansion::new(false, false),
+        }
+    }
+
+    /// Reads the edges of the frontier; calls `each` with the term at the other end of each, found before or not.
+    fn advance(
+        &mut self,
+        graph: &CurrentGraph,
+        mut each: impl FnMut(TermId),
+    ) -> Result<(), StoreError> {
+        self.rows.clear();
+        graph.expand(self.end, &self.frontier, &mut self.rows)?;
+        self.frontier.clear();
+        for &id in &self.rows.other {
+            each(TermId(id));
+            if self.seen.insert(TermId(id)) {
+                self.frontier.push(TermId(id));
+            }
+        }
+        self.frontier.sort_unstable();
+        Ok(())
+    }
+
+    /// Returns about how many edges of the base the frontier has.
+    fn edges(&self, graph: &CurrentGraph) -> Result<u64, StoreError> {
+        if self.frontier.len() > COUNTED_MAX {
+            return Ok(self.frontier.len() as u64 * COUNTED_MAX as u64);
+        }
+        let count = |&term: &TermId| {
+            let pattern = self
+                .end
+                .pattern(term, Some(graph.predicate), GraphFilter::Any);
+            scan::count(&graph.base, &pattern)
+        };
+        self.frontier.iter().map(count).sum()
+    }
+
+    fn bytes(&self) -> usize {
+        self.seen.capacity() * 9 + self.frontier.capacity() * 8 + self.rows.other.capacity() * 12
     }
 }
 
