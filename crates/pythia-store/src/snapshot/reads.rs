@@ -382,6 +382,8 @@ impl Shape {
             let mixed = (hash ^ id).wrapping_mul(0x9e37_79b9_7f4a_7c15);
             mixed ^ mixed >> 32
         };
-        ids.iter().fold(u64::from(self.0) + 1, mix)
+        // Shapes differ in all bits, as ids that differ little must not make up for them.
+        let shape = (u64::from(self.0) + 1).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        ids.iter().fold(shape, mix)
     }
 }
