@@ -62,7 +62,7 @@ pub enum Places {
 
 impl Places {
     /// Returns the share of changes that the hot nodes get, and their share of all nodes.
-    fn hot(self) -> (f64, f64) {
+    pub(super) fn hot(self) -> (f64, f64) {
         match self {
             Self::Even => (0.0, 1.0),
             Self::Eighty => (0.8, 0.2),
@@ -70,7 +70,7 @@ impl Places {
         }
     }
 
-    fn name(self) -> &'static str {
+    pub(super) fn name(self) -> &'static str {
         match self {
             Self::Even => "even",
             Self::Eighty => "80/20",

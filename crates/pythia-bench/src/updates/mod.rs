@@ -5,10 +5,12 @@
 //! - [`load`]: loads into a store, alone and beside commits.
 //! - [`compact`]: compactions, by the place of added terms in the order of terms.
 //! - [`amplification`]: the bytes that changes take on the device, by the kind of file.
+//! - [`pages`]: rewriting of random pages, in place and appended.
 
 pub mod amplification;
 pub mod compact;
 pub mod load;
 pub mod log;
+pub mod pages;
 pub mod store;
 pub mod written;

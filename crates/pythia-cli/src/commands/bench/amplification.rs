@@ -52,7 +52,7 @@ pub(super) struct Amplification {
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
-enum Places {
+pub(super) enum Places {
     Even,
     #[value(name = "80")]
     Eighty,

@@ -6,6 +6,7 @@ mod faults;
 mod graph;
 mod hops;
 mod http;
+mod pages;
 mod queries;
 mod reachability;
 mod search;
@@ -22,6 +23,7 @@ use self::faults::{Damages, Kills, PowerCuts, Syscalls};
 use self::graph::Graph;
 use self::hops::Hops;
 use self::http::Http;
+use self::pages::Pages;
 use self::queries::Queries;
 use self::reachability::Reachability;
 use self::search::Search;
@@ -44,6 +46,7 @@ enum Workload {
     Spill(Spill),
     Updates(Updates),
     Amplification(Amplification),
+    Pages(Pages),
     Compact(Compact),
     Kills(Kills),
     PowerCuts(PowerCuts),
@@ -64,6 +67,7 @@ impl Bench {
             Workload::Spill(command) => command.run(),
             Workload::Updates(command) => command.run(),
             Workload::Amplification(command) => command.run(),
+            Workload::Pages(command) => command.run(),
             Workload::Compact(command) => command.run(),
             Workload::Kills(command) => command.run(),
             Workload::PowerCuts(command) => command.run(),
