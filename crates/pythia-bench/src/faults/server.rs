@@ -277,10 +277,10 @@ impl Load {
             indexes::form()
         };
         let tasks = [
+            task("optimize", form, &named),
             task("compact", "text/plain", ""),
             task("optimize", form, &named),
             task("backup", "text/plain", ""),
-            task("optimize", form, &named),
         ];
         for task in tasks.iter().cycle() {
             std::thread::sleep(Duration::from_millis(5));

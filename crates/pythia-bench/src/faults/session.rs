@@ -153,6 +153,12 @@ pub(super) fn at_once(
             })
         }));
         threads.push(scope.spawn(move || shared.forever(|| keep(home, store, shared, pause))));
+        threads.push(scope.spawn(move || {
+            shared.forever(|| {
+                std::thread::sleep(pause);
+                Ok(indexes::build(store)?)
+            })
+        }));
         // They end when one of them fails.
         for thread in threads {
             thread.join().map_err(|_| anyhow!("a thread panicked"))??;
@@ -179,7 +185,7 @@ fn load_next(home: &StoreFolder, store: &Store, shared: &SharedLedger) -> Result
     Acknowledged::Load { number }.print()
 }
 
-/// Makes a backup, compacts the store and builds its optional indexes.
+/// Makes a backup and compacts the store.
 fn keep(home: &StoreFolder, store: &Store, shared: &SharedLedger, pause: Duration) -> Result<()> {
     std::thread::sleep(pause);
     let ledger = shared.ledger();
@@ -190,7 +196,6 @@ fn keep(home: &StoreFolder, store: &Store, shared: &SharedLedger, pause: Duratio
     }
     std::thread::sleep(pause);
     store.compact()?;
-    indexes::build(store)?;
     Ok(())
 }
 
