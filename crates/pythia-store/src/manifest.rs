@@ -27,8 +27,8 @@ pub(crate) use run::{ADDED, REMOVED};
 pub use run::{RunEntry, RunId, TermSpan};
 pub use segment::{ManifestFile, SegmentEntry, SegmentId};
 
-/// The format of stores whose segment has its dictionary among its files, and that this program has only read or made
-/// smaller.
+/// The format of stores by earlier programs, whose segment has its dictionary among its files, without a log and without
+/// auxiliary files.
 pub const FORMAT_VERSION: u32 = 2;
 /// The format of stores that this program has written: directories are on pages of their files.
 pub const FORMAT_DIRECTORY_PAGES: u32 = 7;

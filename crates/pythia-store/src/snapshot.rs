@@ -55,7 +55,7 @@ pub struct Snapshot {
     auxiliaries: Arc<Auxiliaries>,
     /// `None` if nothing has changed since the base was written.
     delta: Option<Arc<Delta>>,
-    /// What the changes mean for the auxiliary files, once somebody has asked; shared by all that see the same quads.
+    /// The changes of the indexes, read when they are first needed; snapshots of the same quads share them.
     changed_indexes: Arc<ChangedIndexes>,
     version: SnapshotVersion,
     /// The recorder of a serializable transaction's reads.
@@ -67,7 +67,7 @@ pub struct Snapshot {
 struct ChangedIndexes {
     edges: Mutex<FxHashMap<TermId, Arc<ChangedEdges>>>,
     values: Mutex<FxHashMap<TermId, Arc<ChangedValues>>>,
-    /// What was known for earlier changes of the same base.
+    /// The results for earlier changes of the same base.
     known_edges: FxHashMap<TermId, Arc<KnownEdges>>,
     known_values: FxHashMap<TermId, Arc<KnownValues>>,
 }

@@ -66,7 +66,7 @@ pub enum Method {
 pub struct Report {
     /// The machine.
     pub machine: Machine,
-    /// Why the figures are those of the kernel's cache, if they are.
+    /// The reason why the figures are those of the kernel's cache, if they are.
     pub not_direct: Option<String>,
     /// Pages.
     pub pages: u64,

@@ -510,46 +510,65 @@ impl Lookup<'_> {
 
     /// Returns the entry page with this index.
     pub(super) fn place(&mut self, index: usize) -> Result<PagePlace, StoreError> {
-        let after = self
-            .kind
-            .first_indexes
-            .partition_point(|&first| first <= index);
+        let firsts = &self.kind.first_indexes;
+        let after = firsts.partition_point(|&first| first <= index);
         let page = after.saturating_sub(1);
-        let slot = index - self.kind.first_indexes[page];
+        self.place_on(page, |_, slots| Ok(index - slots.start))
+    }
+
+    /// Returns the entry page that holds `rank`.
+    pub(super) fn place_of_rank(&mut self, rank: u64) -> Result<Option<PagePlace>, StoreError> {
+        let Some(page) = self.directory_page_of_rank(rank) else {
+            return Ok(None);
+        };
+        let place = self.place_on(page, |entries, _| slot_of_rank(entries, rank));
+        place.map(Some)
+    }
+
+    /// Returns the entry page whose slot on a directory page `slot` finds.
+    fn place_on(
+        &mut self,
+        page: usize,
+        slot: impl FnOnce(&DirectoryPage<'_>, &Range<usize>) -> Result<usize, Damage>,
+    ) -> Result<PagePlace, StoreError> {
+        let kind = self.kind;
+        let after = kind
+            .first_ranks
+            .get(page + 1)
+            .copied()
+            .unwrap_or(kind.count);
         self.on_page(page, |entries, slots| {
-            let next = (slot + 1 < slots.len()).then(|| entries.rank(slot + 1));
-            Ok((entries.number(slot), entries.rank(slot), next))
-        })
-        .and_then(|(number, first_rank, next)| {
-            let ranks = &self.kind.first_ranks;
-            let next = next.or(ranks.get(page + 1).copied());
-            let entry_count = next.unwrap_or(self.kind.count).checked_sub(first_rank);
+            let slot = slot(entries, &slots)?;
+            let first_rank = entries.rank(slot);
+            let next = match slot + 1 < slots.len() {
+                true => entries.rank(slot + 1),
+                false => after,
+            };
+            let entry_count = next.checked_sub(first_rank);
             let entry_count = entry_count.filter(|count| ENTRIES.contains(count));
-            let damage = Damage("pages of 1 to 65,535 entries in a directory page");
             Ok(PagePlace {
-                number,
+                number: entries.number(slot),
                 first_rank,
-                entry_count: entry_count.ok_or_else(|| self.damaged(page, damage))?,
+                entry_count: entry_count
+                    .ok_or(Damage("pages of 1 to 65,535 entries in a directory page"))?,
             })
         })
     }
 
+    /// Returns the number of the directory page that has the entry page of `rank`.
+    fn directory_page_of_rank(&self, rank: u64) -> Option<usize> {
+        let ranks = &self.kind.first_ranks;
+        let after = ranks.partition_point(|&first| first <= rank);
+        after.checked_sub(1).filter(|_| rank < self.kind.count)
+    }
+
     /// Returns the index of the page that holds `rank`.
     pub(super) fn page_of_rank(&mut self, rank: u64) -> Result<Option<usize>, StoreError> {
-        if rank >= self.kind.count {
-            return Ok(None);
-        }
-        let after = self
-            .kind
-            .first_ranks
-            .partition_point(|&first| first <= rank);
-        let Some(page) = after.checked_sub(1) else {
+        let Some(page) = self.directory_page_of_rank(rank) else {
             return Ok(None);
         };
         self.on_page(page, |entries, slots| {
-            let slot = entries.count_up_to(rank).checked_sub(1);
-            let slot = slot.ok_or(Damage("the first rank that `directory` lists"))?;
-            Ok(Some(slots.start + slot))
+            Ok(Some(slots.start + slot_of_rank(entries, rank)?))
         })
     }
 
@@ -599,6 +618,12 @@ impl Lookup<'_> {
         let message = format!("expected {expected}");
         StoreError::corrupt(self.file.name(), self.place.number(number), message)
     }
+}
+
+/// Returns the slot of the entry page of a rank that is on this directory page.
+fn slot_of_rank(entries: &DirectoryPage<'_>, rank: u64) -> Result<usize, Damage> {
+    let slot = entries.count_up_to(rank).checked_sub(1);
+    slot.ok_or(Damage("the first rank that `directory` lists"))
 }
 
 fn kind_index(kind: TermKind) -> Option<usize> {

@@ -387,9 +387,9 @@ impl Dictionary {
     /// Returns the page of an id, given the lookups of its kind.
     fn place(&self, id: TermId, lookup: Option<&mut Lookup<'_>>) -> Result<PagePlace, StoreError> {
         if let Some(lookup) = lookup
-            && let Some(index) = lookup.page_of_rank(id.payload())?
+            && let Some(place) = lookup.place_of_rank(id.payload())?
         {
-            return lookup.place(index);
+            return Ok(place);
         }
         let kind = id.kind();
         let message = format!(

@@ -31,10 +31,9 @@ impl Dictionary {
                 };
                 if let Some(fault) = fault {
                     let message = format!("the key of {kind:?} number {} is {fault}", id.payload());
-                    let number = match lookup.page_of_rank(id.payload())? {
-                        Some(page) => Some(lookup.place(page)?.number),
-                        None => None,
-                    };
+                    let number = lookup
+                        .place_of_rank(id.payload())?
+                        .map(|place| place.number);
                     return Err(StoreError::corrupt(self.file().name(), number, message));
                 }
                 key_bytes += key.bytes.len() as u64;

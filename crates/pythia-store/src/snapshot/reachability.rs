@@ -5,9 +5,9 @@
 //! lie on the path: the source reaches the edge's start, and the edge's end reaches the target. Only such pairs are
 //! searched for.
 //!
-//! If the ends of a removed edge are still connected in another way, no path is lost by its removal. This is found out
-//! little by little, a few edges with each question, and kept for all who see the same quads. So soon nothing is
-//! searched for where most terms reach each other.
+//! A removed edge takes no path away if its ends are still connected in another way. Each question finds that out for a
+//! few edges, and all snapshots of the same quads share the result. Where most terms reach each other, questions soon
+//! need no search.
 
 use std::sync::Arc;
 
@@ -126,7 +126,7 @@ impl EdgeSet {
     }
 }
 
-/// What labels and changed edges tell about a pair without a search.
+/// The answer for a pair that labels and changed edges give without a search.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Known {
     Yes,
@@ -159,7 +159,7 @@ pub(super) struct KnownEdges {
     redundant: Mutex<Redundant>,
 }
 
-/// What is known about removed edges.
+/// The removed edges that were looked at.
 #[derive(Clone, Copy, Default)]
 struct Redundant {
     /// Those whose ends are still connected: nothing is lost by their removal.
