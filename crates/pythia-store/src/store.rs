@@ -22,7 +22,7 @@ use crate::snapshot::Snapshot;
 use crate::state::StoreState;
 use crate::version::{SnapshotVersion, Version};
 use crate::write::{
-    Compacted, CompactedState, LoadCheck, Maintainer, Replay, Scrubbed, Transaction,
+    Compacted, CompactedState, LoadCheck, Maintainer, Replaced, Replay, Scrubbed, Transaction,
     TransactionOptions, WriteOptions, Writer,
 };
 
@@ -331,22 +331,25 @@ impl Store {
         options: &LoadOptions,
         progress: &Arc<LoadProgress>,
     ) -> Result<LoadReport, LoadError> {
-        self.load_if(sources, options, progress, &|_| Ok(()))
+        self.load_if(sources, Replaced::Nothing, options, progress, &|_| Ok(()))
     }
 
-    /// As [`Self::load`], if `check` accepts the state that the quads are added to. It is called when everything else
-    /// is done, while commits wait.
+    /// As [`Self::load`], in place of some quads, if `check` accepts the state before. It is called when everything else
+    /// is done, while commits wait. Memory does not depend on the number of quads that are replaced, except for sorting
+    /// up to a million of a named graph.
     ///
     /// # Errors
     /// [`LoadError::Refused`] with the error of `check`.
     pub fn load_if(
         &self,
         sources: Vec<Source>,
+        replaced: Replaced<'_>,
         options: &LoadOptions,
         progress: &Arc<LoadProgress>,
         check: LoadCheck<'_>,
     ) -> Result<LoadReport, LoadError> {
-        self.writer()?.load(sources, options, progress, check)
+        let writer = self.writer()?;
+        writer.load(sources, replaced, options, progress, check)
     }
 
     /// Returns what scrubbing ([`crate::write::MaintenanceOptions::scrub_bytes_per_second`]) has found so far.

@@ -89,7 +89,7 @@ pub use pythia_store::report::{DegreeDistribution, OrderContents, OrderReport, S
 pub use pythia_store::salvage::{salvage, salvage_storage};
 pub use pythia_store::store::load_into as load;
 pub use pythia_store::verify::{Problem, VerifyOptions, VerifyProgress, VerifyReport};
-pub use pythia_store::write::{Committed, Compacted, MaintenanceOptions, WriteOptions};
+pub use pythia_store::write::{Committed, Compacted, MaintenanceOptions, Replaced, WriteOptions};
 pub use pythia_store::{
     ChangesReport, End, Isolation, NextStep, RunReport, Snapshot, Store, StoreError,
     UnknownIsolation, Version, check_folder as check_store, device,

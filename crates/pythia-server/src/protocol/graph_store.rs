@@ -1,7 +1,7 @@
 //! Reading and writing whole graphs of a dataset (SPARQL 1.1 Graph Store HTTP Protocol).
 //!
-//! Writing is an update that loads the body, so it is one commit. Long bodies that replace nothing go through the loader,
-//! which needs no memory for a transaction and is one commit too.
+//! Writing is an update that loads the body, so it is one commit. Long bodies go through the loader, which needs no memory
+//! for a transaction and is one commit too.
 
 use std::sync::Arc;
 
@@ -11,10 +11,10 @@ use axum::response::{IntoResponse, Response};
 use http::header::{ACCEPT, CONTENT_TYPE, LOCATION};
 use http::request::Parts;
 use http::{HeaderMap, HeaderValue, Method, StatusCode};
-use oxrdf::{GraphNameRef, NamedNode, TermRef};
-use pythia::ids::TermId;
+use oxrdf::{GraphNameRef, NamedNode};
 use pythia::{
-    GraphRules, Precondition, Query, QueryError, QueryOptions, RdfFormat, Results, Snapshot, Update,
+    GraphRules, Precondition, Query, QueryError, QueryOptions, RdfFormat, Replaced, Results,
+    Snapshot, Update,
 };
 use rand::distr::{Alphanumeric, SampleString};
 
@@ -76,17 +76,9 @@ impl Target {
         }
     }
 
-    /// Returns whether it has no quads.
-    pub(super) fn is_empty(&self, snapshot: &Snapshot) -> Result<bool, HttpError> {
-        let graph = match self {
-            Self::All => return Ok(snapshot.statistics().quads == 0),
-            Self::Default => TermId::DEFAULT_GRAPH,
-            Self::Named(graph) => match snapshot.resolve(TermRef::from(graph.as_ref()))? {
-                Some(id) => id,
-                None => return Ok(true),
-            },
-        };
-        Ok(!snapshot.has_graph(graph)?)
+    /// Returns its quads, as those that a load replaces.
+    pub(super) fn replaced(&self) -> Replaced<'_> {
+        self.graph().map_or(Replaced::All, Replaced::Graph)
     }
 
     /// Returns the target in the syntax of SPARQL Update.
@@ -312,13 +304,14 @@ async fn write(
             // A refusal comes before conditions (RFC 9110 §13.2.1).
             target.check_writable(&exchange.access.write)?;
         }
-        // The loader removes nothing.
-        let replaces = !before.is_empty();
-        let only_adds = !replaces || target.is_empty(&snapshot)?;
+        let replaced = match before.is_empty() {
+            true => Replaced::Nothing,
+            false => target.replaced(),
+        };
         conditions.guard(&exchange, &options, |condition| {
             // The loader does not check access rules, and JSON-LD may name other graphs.
-            match only_adds && upload.is_long() && exchange.access.write.is_all() {
-                true => upload.load(&exchange, &target, replaces, condition),
+            match upload.is_long() && exchange.access.write.is_all() {
+                true => upload.load(&exchange, &target, replaced, condition),
                 false => upload.update(&exchange, &target, &before, &turn, condition),
             }
         })?;

@@ -14,7 +14,7 @@ use oxrdf::NamedNode;
 use parking_lot::Mutex;
 use pythia::{
     Compression, LoadError, LoadHandler, LoadOptions, LoadProgress, Precondition, RdfFormat,
-    Snapshot, Source, SourceError, Update, UpdateOptions,
+    Replaced, Snapshot, Source, SourceError, Update, UpdateOptions,
 };
 
 use super::error::HttpError;
@@ -81,24 +81,17 @@ impl Upload {
         self.files.iter().any(is_long)
     }
 
-    /// Adds the data to a graph with the loader; the graph must have no quads if it `replaces` them. A condition is
-    /// checked before anything is read, and right before the data becomes visible.
+    /// Adds the data to a graph with the loader, in place of what is `replaced`. A condition is checked before anything
+    /// is read, and right before the data becomes visible.
     pub(super) fn load(
         self,
         exchange: &Exchange,
         target: &Target,
-        replaces: bool,
+        replaced: Replaced<'_>,
         condition: Option<&Precondition<'_, HttpError>>,
     ) -> Result<(), HttpError> {
-        let check = |snapshot: &Snapshot| {
-            if let Some(condition) = condition {
-                (condition.check)(snapshot)?;
-            }
-            match replaces && !target.is_empty(snapshot)? {
-                true => Err(conflict()),
-                false => Ok(()),
-            }
-        };
+        let check =
+            |snapshot: &Snapshot| condition.map_or(Ok(()), |condition| (condition.check)(snapshot));
         check(&exchange.dataset.database.snapshot())?;
         let started = Instant::now();
         let base = self.base(target);
@@ -118,7 +111,7 @@ impl Upload {
         };
         let store = exchange.dataset.database.store();
         let progress = Arc::<LoadProgress>::default();
-        let report = store.load_if(sources, &options, &progress, &|snapshot| {
+        let report = store.load_if(sources, replaced, &options, &progress, &|snapshot| {
             check(snapshot).map_err(Into::into)
         });
         let report = report.map_err(|error| match error {
@@ -130,7 +123,7 @@ impl Upload {
                 self.failure().unwrap_or_else(wrong)
             }
         })?;
-        let quads = report.quads;
+        let quads = report.quads + report.removed_quads;
         exchange.caller.record.set_run(started.elapsed(), quads);
         Ok(())
     }
@@ -203,10 +196,6 @@ fn about_body(mut error: HttpError) -> HttpError {
 
 /// Makes the error for a body that can be read only once, if the first attempt to commit failed.
 fn spent(_: &SourceError) -> HttpError {
-    conflict()
-}
-
-fn conflict() -> HttpError {
     HttpError::later(
         StatusCode::CONFLICT,
         "conflict: others changed the same quads; send the request again",

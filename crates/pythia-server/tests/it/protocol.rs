@@ -357,6 +357,67 @@ fn long_bodies_are_loaded_while_they_come() {
 }
 
 #[test]
+fn a_long_body_replaces_a_graph_whoever_changes_it_meanwhile() {
+    let served = Served::with(DATA);
+    let lines = |numbers: std::ops::Range<usize>| -> String {
+        let line = |n| format!("<urn:s{n}> <urn:p> \"a value that is {n}\" .\n");
+        numbers.map(line).collect()
+    };
+    let count = |target: &str| served.get(target, &[]).text().lines().count();
+    let triples = [("content-type", "application/n-triples")];
+    let named = "/store?graph=urn:long";
+    let open = "GRAPH <urn:long> {";
+    for (target, [open, close]) in [(named, [open, "}"]), ("/store?default", ["", ""])] {
+        let before = served.send("PUT", target, &triples, lines(0..30_000).as_bytes());
+        assert!(before.status.is_success());
+        let replacing = lines(20_000..60_000);
+        assert!(replacing.len() > 1 << 20);
+        // The other graph stays.
+        let other = if target == named {
+            "/store?default"
+        } else {
+            named
+        };
+        let others = count(other);
+        std::thread::scope(|scope| {
+            let put = scope.spawn(|| served.send("PUT", target, &triples, replacing.as_bytes()));
+            let mut number = 0;
+            while !put.is_finished() && number < 10_000 {
+                let quad = format!("<urn:s{number}> <urn:p> \"a value that is {number}\"");
+                let added = format!("<urn:added{number}> <urn:p> 1");
+                let update = format!(
+                    "DELETE DATA {{ {open} {quad} {close} }} ; INSERT DATA {{ {open} {added} {close} }}"
+                );
+                let headers = [("content-type", "application/sparql-update")];
+                assert_eq!(
+                    served
+                        .send("POST", "/update", &headers, update.as_bytes())
+                        .status,
+                    204
+                );
+                number += 1;
+            }
+            assert_eq!(put.join().expect("sent").status, 204);
+        });
+        // The commits are before the PUT; the last one may be after it.
+        assert!(
+            (40_000..=40_001).contains(&count(target)),
+            "{}",
+            count(target)
+        );
+        assert_eq!(count(other), others);
+    }
+    let quads = [("content-type", "application/n-quads")];
+    let all = lines(0..40_000).replace(" .\n", " <urn:g> .\n");
+    assert_eq!(
+        served.send("PUT", "/data", &quads, all.as_bytes()).status,
+        204
+    );
+    assert_eq!(count("/data"), 40_000);
+    assert_eq!(count("/store?graph=urn:g"), 40_000);
+}
+
+#[test]
 fn an_update_with_a_key_is_done_once() {
     let served = Served::with(DATA);
     let headers = [

@@ -219,7 +219,7 @@ fn a_write_is_made_if_its_condition_is_met() {
     assert_is(&served.send("POST", "/store", &headers, quad), 412);
 }
 
-/// Bodies of more than 1 MiB are read once, while they are received. Added ones go through the loader.
+/// Bodies of more than 1 MiB are read once, while they are received, by the loader.
 #[test]
 fn conditions_hold_for_long_bodies() {
     let served = Served::with(DATA);

@@ -5,10 +5,12 @@
 //! the store before any quad does ([`NewTerms`]): from then on they keep their ids, regardless of commits. Quads are
 //! compared with the snapshot of that moment, and those that it lacks become a run ([`ResolvedLoad::write_run`]). The
 //! quads that it has are kept aside; together with the run they show which of the quads changed by concurrent commits
-//! were also loaded ([`Loaded::correct`]).
+//! were also loaded ([`Loaded::correct`]). A load may replace graphs: then the run also removes the quads of these
+//! graphs that are not loaded ([`replaced`]).
 
 mod known;
 mod logged;
+mod replaced;
 mod resolver;
 mod terms;
 
@@ -17,16 +19,17 @@ use std::sync::{Arc, Mutex};
 use pythia_io::BufferPool;
 use pythia_rdf::{Source, TermId};
 
-use super::orders::{PerOrder, RowSink};
+use super::orders::PerOrder;
 use super::pipeline::{Numbered, Parsed};
 use super::{LoadError, LoadOptions, LoadProgress, LoadReport};
 use crate::StoreError;
-use crate::delta::device::{DeviceRun, DeviceRunWriter, RunOrderWriter, WrittenOrder};
+use crate::delta::device::{DeviceRun, DeviceRunWriter};
 use crate::delta::{KindCounts, Quad, kind_index};
 use crate::manifest::RunId;
 use crate::pattern::Order;
-use crate::snapshot::Snapshot;
+use crate::snapshot::{Snapshot, WholeGraphs};
 use known::{KnownQuads, KnownQuadsWriter};
+use replaced::ReplacingOrderWriter;
 use resolver::Resolver;
 
 pub(crate) use logged::change_sets;
@@ -46,6 +49,8 @@ pub(crate) struct RunTarget<'t> {
     pub(crate) snapshot: &'t Snapshot,
     /// By kind, the payload of the first term that the load adds.
     pub(crate) first_terms: KindCounts,
+    /// The graphs that the load replaces.
+    pub(crate) replaced: Option<WholeGraphs>,
 }
 
 impl RunTarget<'_> {
@@ -66,10 +71,12 @@ pub(crate) struct ResolvedLoad {
 
 /// A load that was written, to be put on top of a store.
 pub(crate) struct Loaded {
-    /// Quads that the snapshot lacked. Durable, but not named by a manifest.
+    /// Quads that the snapshot lacked are added, those that are replaced and were not loaded are removed. Durable, but
+    /// not named by a manifest.
     pub(crate) run: Arc<DeviceRun>,
-    /// Quads of the sources that the snapshot had.
+    /// Quads of the sources that the snapshot had, except for those in replaced graphs.
     known: KnownQuads,
+    replaced: Option<WholeGraphs>,
     pub(crate) report: LoadReport,
 }
 
@@ -112,7 +119,7 @@ impl ParsedLoad {
 }
 
 impl ResolvedLoad {
-    /// Writes the quads that the snapshot, which has all terms, lacks.
+    /// Writes the quads that the snapshot, which has all terms, lacks, and those that it loses.
     pub(crate) fn write_run(self, target: &RunTarget<'_>) -> Result<Loaded, LoadError> {
         let Self {
             mut numbered,
@@ -125,9 +132,16 @@ impl ResolvedLoad {
         }
         numbered.take_ids(ids);
         let writer = target.writer();
+        let replaced = target.replaced;
+        let old_quads = replaced.map(|graphs| graphs.count(target.snapshot));
+        let old_quads = old_quads.transpose()?.unwrap_or(0);
         // An estimate: there are rarely more nodes with predicates; if there are, the filters admit some more.
-        let rows_max = numbered.quads().min(numbered.terms().saturating_mul(4));
-        let order = |order| writer.order(order, rows_max);
+        let rows_max = numbered.quads().min(numbered.terms().saturating_mul(4)) + old_quads;
+        let order = |order| -> Result<_, LoadError> {
+            let old_rows = replaced.map(|graphs| graphs.rows(target.snapshot, order));
+            let run = writer.order(order, rows_max)?;
+            Ok(ReplacingOrderWriter::new(run, old_rows))
+        };
         let orders = PerOrder {
             spo: order(Order::Spo)?,
             ops: order(Order::Ops)?,
@@ -151,17 +165,26 @@ impl ResolvedLoad {
         let entry = writer.seal(no_terms, orders.into_list())?;
         let put_aside = put_aside.into_inner().expect("nothing panicked holding it");
         let bytes = entry.bytes() + new_terms.run().map_or(0, |run| run.entry().bytes());
+        let report = LoadReport::new(built, bytes, &progress);
+        // Quads of replaced graphs that stay were passed to the orders, too.
+        let stayed = report.quads - entry.added.quads;
         Ok(Loaded {
             run: Arc::new(DeviceRun::open(target.pool, &entry)?),
             known: put_aside.finish()?,
-            report: LoadReport::new(built, bytes, &progress),
+            replaced,
+            report: LoadReport {
+                quads: entry.added.quads,
+                known_quads: report.known_quads + stayed,
+                removed_quads: entry.removed.quads,
+                ..report
+            },
         })
     }
 }
 
 impl Loaded {
-    /// Appends the corrections that undo those of the given changes, made since the snapshot, that affect loaded
-    /// quads: then a quad that a commit has added is not added twice, and a quad that one has removed exists.
+    /// Appends the corrections that undo those of the given changes, made since the snapshot, that affect loaded or
+    /// replaced quads: then a quad that a commit has added is not added twice, and a quad that one has removed exists.
     /// Corrections of parts of the changes add up to the correction of all.
     pub(crate) fn correct(
         &mut self,
@@ -170,7 +193,8 @@ impl Loaded {
     ) -> Result<(), LoadError> {
         for change in changes {
             let (quad, added) = change?;
-            if self.run.has(&quad, true)? || self.known.contains(&quad)? {
+            let is_replaced = self.replaced.is_some_and(|graphs| graphs.has(&quad));
+            if is_replaced || self.run.has(&quad, true)? || self.known.contains(&quad)? {
                 corrections.push((quad, if added { -1 } else { 1 }));
             }
         }
@@ -178,14 +202,16 @@ impl Loaded {
     }
 }
 
-/// Returns which of the quads the snapshot has. Quads with a new term are not looked up.
+/// Returns which of the quads the snapshot has. Not looked up are quads with a new term, and those of replaced graphs,
+/// which are compared in each order.
 fn known_quads(target: &RunTarget<'_>, quads: &[[u64; 4]]) -> Result<Vec<bool>, LoadError> {
     let is_old = |id: &u64| {
         let id = TermId(*id);
         kind_index(id.kind()).is_none_or(|index| id.payload() < target.first_terms[index])
     };
+    let is_replaced = |quad: &Quad| target.replaced.is_some_and(|graphs| graphs.has(quad));
     let places: Vec<usize> = (0..quads.len())
-        .filter(|&place| quads[place].iter().all(is_old))
+        .filter(|&place| !is_replaced(&quads[place]) && quads[place].iter().all(is_old))
         .collect();
     let mut known = vec![false; quads.len()];
     if !places.is_empty() {
@@ -195,17 +221,4 @@ fn known_quads(target: &RunTarget<'_>, quads: &[[u64; 4]]) -> Result<Vec<bool>, 
         }
     }
     Ok(known)
-}
-
-impl RowSink for RunOrderWriter {
-    type Sealed = WrittenOrder;
-
-    #[inline]
-    fn row(&mut self, ids: [u64; 4]) -> Result<(), LoadError> {
-        Ok(self.push(ids, true)?)
-    }
-
-    fn seal(self) -> Result<WrittenOrder, LoadError> {
-        Ok(self.finish()?)
-    }
 }

@@ -37,6 +37,7 @@ fn load_run(
         id: RunId(number),
         snapshot,
         first_terms,
+        replaced: None,
     };
     let number = runs.len() as u64;
     let mut unnamed = Unnamed::new(&**storage);

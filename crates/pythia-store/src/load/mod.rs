@@ -122,6 +122,8 @@ pub struct LoadReport {
     pub quads: u64,
     /// Distinct quads that the store already had.
     pub known_quads: u64,
+    /// Quads that were replaced, and are not among those loaded.
+    pub removed_quads: u64,
     /// Distinct terms, including inline ones.
     pub terms: u64,
     /// Bytes of text parsed.
@@ -200,6 +202,7 @@ impl LoadReport {
             quads_read: built.parsed.quads,
             quads: built.quads,
             known_quads: built.known,
+            removed_quads: 0,
             terms: built.terms,
             text_bytes: built.parsed.bytes,
             skipped: built.parsed.skipped,

@@ -4,12 +4,14 @@
 //! part of the store, and while its run does. In between, quads are compared with the state that has these terms, the
 //! *ground*. Later commits may add and remove quads that are also loaded; as the load is ordered after them, their
 //! changes to such quads are undone right before it. Then the load's run may add exactly the quads that the ground
-//! lacks, and all runs stay normalised.
+//! lacks, and all runs stay normalised. A load that replaces graphs undoes all later changes to their quads, and its run
+//! also removes the quads of the ground that are not loaded.
 
 use std::sync::Arc;
 
+use oxrdf::GraphNameRef;
 use pythia_log::Position;
-use pythia_rdf::Source;
+use pythia_rdf::{Source, TermId};
 
 use super::install::on_device;
 use super::log_copy::LogCopy;
@@ -22,7 +24,7 @@ use crate::load::live::{self, Loaded, NewTerms, ParsedLoad, ResolvedLoad, RunTar
 use crate::load::{LoadError, LoadOptions, LoadProgress, LoadReport};
 use crate::manifest::Unnamed;
 use crate::pattern::Order;
-use crate::snapshot::Snapshot;
+use crate::snapshot::{Snapshot, WholeGraphs};
 
 /// Number of times that the new terms are rewritten concurrently with commits that have added some of them; after
 /// that they are rewritten once more while commits wait.
@@ -32,6 +34,32 @@ const TRIES: usize = 3;
 /// it.
 pub type LoadCheck<'c> =
     &'c dyn Fn(&Snapshot) -> Result<(), Box<dyn std::error::Error + Send + Sync>>;
+
+/// The quads that a load replaces: they are removed in the same commit, unless they are loaded again.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Replaced<'g> {
+    /// Quads are only added.
+    #[default]
+    Nothing,
+    /// All quads of a graph.
+    Graph(GraphNameRef<'g>),
+    /// All quads of all graphs.
+    All,
+}
+
+impl Replaced<'_> {
+    /// Returns the graphs by id; `None` if the snapshot has no quads of them.
+    fn in_snapshot(self, snapshot: &Snapshot) -> Result<Option<WholeGraphs>, StoreError> {
+        let graph = match self {
+            Self::Nothing => return Ok(None),
+            Self::All => return Ok(Some(WholeGraphs::All)),
+            Self::Graph(GraphNameRef::DefaultGraph) => Some(TermId::DEFAULT_GRAPH),
+            Self::Graph(GraphNameRef::NamedNode(graph)) => snapshot.resolve(graph.into())?,
+            Self::Graph(GraphNameRef::BlankNode(graph)) => snapshot.resolve(graph.into())?,
+        };
+        Ok(graph.map(WholeGraphs::One))
+    }
+}
 
 /// The progress of a load.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -68,10 +96,12 @@ impl Drop for Apart<'_> {
 }
 
 impl Writer {
-    /// Adds the quads of the sources that the store lacks, as one commit, if `check` accepts the state before.
+    /// Adds the quads of the sources that the store lacks, in place of those that are replaced, as one commit, if
+    /// `check` accepts the state before.
     pub(crate) fn load(
         &self,
         sources: Vec<Source>,
+        replaced: Replaced<'_>,
         options: &LoadOptions,
         progress: &Arc<LoadProgress>,
         check: LoadCheck<'_>,
@@ -93,6 +123,7 @@ impl Writer {
             id,
             snapshot: &ground.snapshot,
             first_terms: ground.first_terms,
+            replaced: replaced.in_snapshot(&ground.snapshot)?,
         };
         let loaded = resolved.write_run(&target)?;
         self.reached(LoadStep::Written);
@@ -117,6 +148,7 @@ impl Writer {
             id,
             snapshot: &snapshot,
             first_terms: ends(&snapshot),
+            replaced: None,
         })
     }
 
@@ -212,14 +244,14 @@ impl Writer {
             LogCopy::write(log, snapshot, &loaded.run, left_out, threads)
         };
         let corrections = self.corrections_so_far(&mut loaded)?;
-        let mut copied = copy(&loaded, removed(&Run::new(&corrections)))?;
+        let mut copied = copy(&loaded, Corrections::new(&corrections, &loaded)?.left_out)?;
         self.reached(LoadStep::Copied);
         // Corrects for commits made meanwhile, and once more, while commits wait, for those made during that.
         let _moving = self.maintenance.lock();
         self.make_room(3)?;
         self.flush_alone()?;
         let mut corrections = correct_device(&mut loaded, &self.runs_since_ground())?;
-        let left_out = removed(&Run::new(&corrections));
+        let left_out = Corrections::new(&corrections, &loaded)?.left_out;
         if left_out != copied.left_out {
             copied = copy(&loaded, left_out)?;
         }
@@ -228,13 +260,12 @@ impl Writer {
         self.settle(&mut head)?;
         check(&head.snapshot).map_err(LoadError::Refused)?;
         correct_memory(&mut loaded, head.delta(), &mut corrections)?;
-        let corrections = Run::new(&corrections);
-        let left_out = removed(&corrections);
-        if left_out != copied.left_out {
-            copied = copy(&loaded, left_out)?;
+        let corrections = Corrections::new(&corrections, &loaded)?;
+        if corrections.left_out != copied.left_out {
+            copied = copy(&loaded, corrections.left_out.clone())?;
         }
-        let report = corrected(&loaded, &corrections);
-        if report.quads > 0 {
+        let report = corrections.report(&loaded);
+        if report.quads + report.removed_quads > 0 {
             self.put_load_on_top(&mut head, loaded.run, corrections, copied, unnamed)?;
             let last = head.last;
             drop(head);
@@ -272,16 +303,18 @@ impl Writer {
         &self,
         head: &mut Head,
         run: Arc<DeviceRun>,
-        corrections: Run,
+        corrections: Corrections,
         copied: LogCopy<'_>,
         unnamed: Unnamed<'_>,
     ) -> Result<(), StoreError> {
-        let added = rows(&corrections, true);
+        let Corrections {
+            run: undone, more, ..
+        } = corrections;
         let delta = head.delta();
         let terms = delta.terms().to_vec();
-        let mended = delta.with_run(Arc::new(corrections), terms);
+        let mended = delta.with_run(Arc::new(undone), terms);
         let mended = head.snapshot.with_delta(mended);
-        let submit = |snapshot: &Snapshot| copied.submit(snapshot, &added, None);
+        let submit = |snapshot: &Snapshot| copied.submit(snapshot, &more, None);
         self.put_on_top(head, &mended, run, submit, unnamed)
     }
 
@@ -325,25 +358,48 @@ fn correct_memory(
     loaded.correct(changes, corrections)
 }
 
-/// Returns the quads that a run adds, or those it removes, sorted.
-fn rows(run: &Run, added: bool) -> Vec<Quad> {
-    let rows = run.rows(Order::Spo).iter();
-    let rows = rows.filter(|(_, is_added)| *is_added == added);
-    rows.map(|(quad, _)| quad).collect()
+/// The changes that undo commits since the ground, as far as they affect quads of the load.
+struct Corrections {
+    run: Run,
+    /// Changes of the load's run that commits have made already, sorted: the load does not make them.
+    left_out: Vec<Quad>,
+    /// The number of removed quads among them.
+    removals_left_out: usize,
+    /// Changes that the load makes in addition to its run: a commit had changed a quad that the load leaves as it was in
+    /// the ground.
+    more: Vec<(Quad, bool)>,
 }
 
-/// Returns the quads that commits have added meanwhile, so that the load does not add them.
-fn removed(corrections: &Run) -> Vec<Quad> {
-    rows(corrections, false)
-}
+impl Corrections {
+    fn new(changes: &[(Quad, i32)], loaded: &Loaded) -> Result<Self, StoreError> {
+        let mut corrections = Self {
+            run: Run::new(changes),
+            left_out: Vec::new(),
+            removals_left_out: 0,
+            more: Vec::new(),
+        };
+        for (quad, is_added) in corrections.run.rows(Order::Spo).iter() {
+            if loaded.run.has(&quad, !is_added)? {
+                corrections.left_out.push(quad);
+                corrections.removals_left_out += usize::from(is_added);
+            } else {
+                corrections.more.push((quad, is_added));
+            }
+        }
+        Ok(corrections)
+    }
 
-/// Returns the report on a load, adjusted for the commits before it.
-fn corrected(loaded: &Loaded, corrections: &Run) -> LoadReport {
-    let [more, fewer] = [true, false].map(|added| rows(corrections, added).len() as u64);
-    let report = loaded.report.clone();
-    LoadReport {
-        quads: report.quads + more - fewer,
-        known_quads: report.known_quads + fewer - more,
-        ..report
+    /// Returns the report on a load, adjusted for the commits before it.
+    fn report(&self, loaded: &Loaded) -> LoadReport {
+        let report = loaded.report.clone();
+        let added = self.more.iter().filter(|(_, is_added)| *is_added).count();
+        let removed = self.more.len() - added;
+        let left_out = (self.left_out.len() - self.removals_left_out) as u64;
+        LoadReport {
+            quads: report.quads + added as u64 - left_out,
+            known_quads: report.known_quads + left_out - added as u64,
+            removed_quads: report.removed_quads + removed as u64 - self.removals_left_out as u64,
+            ..report
+        }
     }
 }

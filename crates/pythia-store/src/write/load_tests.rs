@@ -9,9 +9,11 @@ use pythia_log::{ChangeSet, LogTerm, NO_GRAPH, Position};
 
 use super::load::LoadStep;
 use super::tests::{
-    Named, OPEN, aside, change, change_by, contents, empty, load, open, write_options,
+    Named, OPEN, aside, change, change_by, contents, empty, lines, load, open, write_options,
 };
-use super::{RUNS_MAX, Transaction, Writer};
+use super::{RUNS_MAX, Replaced, Transaction, Writer};
+use crate::load::LoadReport;
+use crate::load::store_tests::{options, source};
 use crate::verify::{VerifyOptions, verify};
 use crate::{Store, StoreError};
 
@@ -71,6 +73,17 @@ pub(super) fn load_beside(
     beside: &[Beside],
     done: &Arc<AtomicUsize>,
 ) -> Result<(), StoreError> {
+    replace_beside(store, quads, Replaced::Nothing, beside, done).map(|_| ())
+}
+
+/// As [`load_beside`], in place of some quads.
+pub(super) fn replace_beside(
+    store: &Store,
+    quads: &[Named],
+    replaced: Replaced<'_>,
+    beside: &[Beside],
+    done: &Arc<AtomicUsize>,
+) -> Result<LoadReport, StoreError> {
     let writer = Arc::clone(store.writer()?);
     let (of_hook, done_by_hook) = (Arc::clone(&writer), Arc::clone(done));
     let left = parking_lot::Mutex::new(beside.to_vec());
@@ -96,23 +109,38 @@ pub(super) fn load_beside(
         }
     };
     *writer.load_hook.lock() = Some(Arc::new(hook));
-    let loaded = load(store, quads);
+    let loaded = store.load_if(
+        vec![source(&lines(quads))],
+        replaced,
+        &options(1 << 30, 1),
+        &Arc::default(),
+        &|_| Ok(()),
+    );
     *writer.load_hook.lock() = None;
-    loaded?;
+    let report = loaded?;
     done.fetch_add(1, Ordering::Relaxed);
-    Ok(())
+    Ok(report)
 }
 
-fn quad(number: usize) -> Named {
-    let name = |what: &str| format!("http://example.org/{what}/{number}");
-    [name("s"), name("p"), name("o"), String::new()]
+/// Returns a quad of the graph whose number is that of the thousands: 0 is the default graph.
+pub(super) fn quad(number: usize) -> Named {
+    let name = |what: &str| format!("http://example.org/{what}/{}", number % 1000);
+    [name("s"), name("p"), name("o"), graph(number / 1000)]
 }
 
-fn quads(numbers: impl IntoIterator<Item = usize>) -> Vec<Named> {
+/// Returns the name of a graph.
+pub(super) fn graph(number: usize) -> String {
+    match number {
+        0 => String::new(),
+        number => format!("http://example.org/g/{number}"),
+    }
+}
+
+pub(super) fn quads(numbers: impl IntoIterator<Item = usize>) -> Vec<Named> {
     numbers.into_iter().map(quad).collect()
 }
 
-fn beside(
+pub(super) fn beside(
     step: LoadStep,
     add: impl IntoIterator<Item = usize>,
     remove: impl IntoIterator<Item = usize>,
@@ -181,7 +209,11 @@ fn states() -> Vec<BTreeSet<Named>> {
 }
 
 /// Applies all commits of the log to a set of quads: each must add only missing quads, and remove only existing ones.
-fn replayed(store: &Store, from: Position, mut quads: BTreeSet<Named>) -> BTreeSet<Named> {
+pub(super) fn replayed(
+    store: &Store,
+    from: Position,
+    mut quads: BTreeSet<Named>,
+) -> BTreeSet<Named> {
     let name = |set: &ChangeSet, index: u32| match index {
         NO_GRAPH => String::new(),
         index => match set.term(index) {
@@ -206,7 +238,7 @@ fn replayed(store: &Store, from: Position, mut quads: BTreeSet<Named>) -> BTreeS
     quads
 }
 
-fn is_sound(disk: &Arc<MemoryStorage>) {
+pub(super) fn is_sound(disk: &Arc<MemoryStorage>) {
     let report = verify(disk.clone(), VerifyOptions::default(), &mut |_| {});
     assert_eq!(report.problems, []);
 }
@@ -259,12 +291,9 @@ fn a_load_reports_what_it_has_added_in_the_end() {
         }
         .expect("memory");
     }));
-    let sources = vec![crate::load::store_tests::source(&super::tests::lines(
-        &loaded(),
-    ))];
-    let options = crate::load::store_tests::options(1 << 30, 1);
+    let sources = vec![source(&lines(&loaded()))];
     let report = store
-        .load(sources, &options, &Arc::default())
+        .load(sources, &options(1 << 30, 1), &Arc::default())
         .expect("memory");
     *writer.load_hook.lock() = None;
     let new = loaded()

@@ -62,17 +62,16 @@ impl<'l> LogCopy<'l> {
         Ok(copy)
     }
 
-    /// Appends further added quads, makes the copy durable, and submits the commit that names it.
+    /// Appends further changes, makes the copy durable, and submits the commit that names it.
     pub(super) fn submit(
         mut self,
         snapshot: &Snapshot,
-        added: &[Quad],
+        more: &[(Quad, bool)],
         key: Option<&str>,
     ) -> Result<Submission, StoreError> {
         let bulk = self.bulk.as_mut().expect("it is submitted once");
-        for quads in added.chunks(CHANGES) {
-            let rows: Vec<(Quad, bool)> = quads.iter().map(|&quad| (quad, true)).collect();
-            let set = change_set(snapshot, &rows, usize::MAX, |_| ())?;
+        for changes in more.chunks(CHANGES) {
+            let set = change_set(snapshot, changes, usize::MAX, |_| ())?;
             let set = set.expect("nothing is too long");
             self.changed.add(&set);
             bulk.push(&set)?;

@@ -31,6 +31,8 @@ mod maintenance;
 mod options;
 #[cfg(test)]
 mod replaced_tests;
+#[cfg(test)]
+mod replacing_load_tests;
 mod replay;
 mod scrub;
 #[cfg(test)]
@@ -55,13 +57,12 @@ use pythia_io::BufferPool;
 use pythia_log::Log;
 
 pub use compaction::Compacted;
-pub use load::LoadCheck;
+pub use load::{LoadCheck, Replaced};
 pub(crate) use maintenance::Maintainer;
 pub use options::{MaintenanceOptions, RUNS_MAX, WriteOptions};
 pub(crate) use replay::Replay;
 pub use scrub::Scrubbed;
 pub use transaction::{Committed, Transaction, TransactionOptions};
-pub use whole_graphs::GoesOn;
 
 use crate::StoreError;
 pub use crate::allowance::Allowance;
@@ -71,6 +72,7 @@ use crate::locks::StoreLock;
 use crate::manifest::Manifest;
 use crate::optimize::Numbers;
 use crate::pace::Pace;
+pub use crate::snapshot::GoesOn;
 use crate::snapshot::Snapshot;
 use crate::state::StoreState;
 use conflicts::RecentChanges;

@@ -243,6 +243,7 @@ fn a_load_is_checked_before_it_is_published() {
     let attempt = |number: u8| {
         store.load_if(
             vec![source(&lines(&quads(&[number])))],
+            super::Replaced::Nothing,
             &options(1 << 30, 1),
             &Arc::default(),
             &|state| match version(state, G0) == begin {

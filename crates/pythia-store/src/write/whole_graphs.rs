@@ -8,10 +8,9 @@ use super::transaction::Transaction;
 use crate::StoreError;
 use crate::delta::Run;
 use crate::delta::device::filter_bytes;
-use crate::pattern::{Component, GraphFilter, IdBatch, Order, QuadPattern};
+use crate::pattern::{GraphFilter, Order, QuadPattern};
 use crate::scan::SORTED_ROWS_MAX;
-use crate::snapshot::QuadScan;
-use crate::snapshot::Snapshot;
+use crate::snapshot::{GoesOn, GraphRows, Snapshot};
 
 /// A graph is changed like any other quads if these take less than this part of what a transaction keeps in memory.
 const SMALL_PART: usize = 8;
@@ -19,9 +18,6 @@ const SMALL_PART: usize = 8;
 const ORDERS_PART: u64 = 32;
 /// Bytes of a row that a scan sorts in memory.
 const SORTED_ROW_BYTES: usize = 64;
-
-/// The question whether to go on with a long change, asked now and then from several threads.
-pub type GoesOn<'a> = &'a (dyn Fn() -> bool + Sync);
 
 impl Transaction {
     /// Removes all quads of a large graph; returns their number, or `None` if there are few, or too little memory: then
@@ -63,6 +59,12 @@ impl Transaction {
         self.change_graph(from, rows)
     }
 
+    /// Returns whether a graph with this many quads is large: its quads would take a good part of the memory of the
+    /// transaction.
+    pub fn is_large_graph(&self, quads: u64) -> bool {
+        (quads as usize).saturating_mul(Run::bytes_of(1)) >= self.spilled_from() / SMALL_PART
+    }
+
     /// Makes the changes that `rows` returns of each order of a state: one for each quad of the graph.
     fn change_graph<R: Iterator<Item = Result<([u64; 4], bool), StoreError>>>(
         &mut self,
@@ -73,9 +75,7 @@ impl Transaction {
         let count = estimates.count(&of_graph(graph))?;
         let all = estimates.statistics().quads;
         let is_sorted = count <= SORTED_ROWS_MAX;
-        let is_small =
-            (count as usize).saturating_mul(Run::bytes_of(1)) < self.spilled_from() / SMALL_PART;
-        if is_small || !(is_sorted || count >= all / ORDERS_PART) {
+        if !self.is_large_graph(count) || !(is_sorted || count >= all / ORDERS_PART) {
             return Ok(None);
         }
         // Two orders are sorted and written at a time.
@@ -97,77 +97,5 @@ fn of_graph(graph: TermId) -> QuadPattern {
     QuadPattern {
         graph: GraphFilter::One(graph),
         ..QuadPattern::default()
-    }
-}
-
-/// The rows of a graph in an order, as rows of another graph.
-struct GraphRows<'g> {
-    order: Order,
-    graph: u64,
-    /// `None`: the order does not have the graph.
-    scan: Option<QuadScan>,
-    batch: IdBatch,
-    next: usize,
-    goes_on: GoesOn<'g>,
-}
-
-impl<'g> GraphRows<'g> {
-    fn new(
-        snapshot: &Snapshot,
-        order: Order,
-        from: TermId,
-        to: TermId,
-        goes_on: GoesOn<'g>,
-    ) -> Result<Self, StoreError> {
-        let components = order.components();
-        let wanted: Vec<Component> = components
-            .into_iter()
-            .filter(|component| *component != Component::Graph)
-            .collect();
-        let scan = order
-            .has_graph(to.0)
-            .then(|| snapshot.scan(&of_graph(from), order, &wanted));
-        Ok(Self {
-            order,
-            graph: to.0,
-            scan: scan.transpose()?,
-            batch: IdBatch::default(),
-            next: 0,
-            goes_on,
-        })
-    }
-
-    fn next_row(&mut self) -> Result<Option<[u64; 4]>, StoreError> {
-        while self.next == self.batch.rows {
-            if !(self.goes_on)() {
-                return Err(StoreError::Cancelled);
-            }
-            let Some(scan) = &mut self.scan else {
-                return Ok(None);
-            };
-            if !scan.next_into(&mut self.batch)? {
-                self.scan = None;
-                self.batch.rows = 0;
-            }
-            self.next = 0;
-        }
-        let row = self.next;
-        self.next += 1;
-        let [a, b, c] = &self.batch.columns[..] else {
-            unreachable!("three components were asked for");
-        };
-        let (a, b, c, graph) = (a[row], b[row], c[row], self.graph);
-        Ok(Some(match self.order {
-            Order::Gpso => [graph, a, b, c],
-            _ => [a, b, c, graph],
-        }))
-    }
-}
-
-impl Iterator for GraphRows<'_> {
-    type Item = Result<[u64; 4], StoreError>;
-
-    fn next(&mut self) -> Option<Self::Item> {
-        self.next_row().transpose()
     }
 }
