@@ -17,9 +17,6 @@ use super::{Row, Runner, name};
 use pythia_exec::error::QueryError;
 use pythia_exec::limits::governor::Governor;
 
-/// Of all graphs to be removed, those with this many quads are removed one at a time.
-const LARGE_GRAPH: u64 = 1 << 16;
-
 impl Runner<'_> {
     pub(super) fn clear(
         &mut self,
@@ -42,7 +39,7 @@ impl Runner<'_> {
         self.remove_graphs(&snapshot, filter, governor)
     }
 
-    /// Removes all quads of some graphs.
+    /// Removes all quads of some graphs: of large ones one at a time, then of the others.
     fn remove_graphs(
         &mut self,
         snapshot: &Snapshot,
@@ -54,7 +51,7 @@ impl Runner<'_> {
             GraphFilter::Named | GraphFilter::Any => {
                 let graphs = snapshot.estimates().statistics().graphs.graphs.iter();
                 let graphs = graphs.filter(|(graph, _)| filter.accepts(*graph));
-                let large = graphs.filter(|(_, quads)| *quads >= LARGE_GRAPH);
+                let large = graphs.filter(|(_, quads)| self.transaction.is_large_graph(*quads));
                 large.map(|(graph, _)| *graph).collect()
             }
         };
@@ -68,6 +65,10 @@ impl Runner<'_> {
             }
         }
         let rest = self.snapshot();
+        if rest.count(&of_graphs(filter))? == 0 {
+            // A scan would read all quads and all their removals.
+            return Ok(());
+        }
         each_quad(&rest, filter, governor, |rows| self.remove(rows))
     }
 
@@ -189,6 +190,13 @@ fn absent(line: usize, graph: &NamedNode) -> QueryError {
     }
 }
 
+fn of_graphs(graph: GraphFilter) -> QuadPattern {
+    QuadPattern {
+        graph,
+        ..QuadPattern::default()
+    }
+}
+
 /// Calls `each` with all quads of some graphs, some at a time.
 fn each_quad(
     snapshot: &Snapshot,
@@ -197,10 +205,7 @@ fn each_quad(
     mut each: impl FnMut(&[Row]) -> Result<(), QueryError>,
 ) -> Result<(), QueryError> {
     use Component::{Graph, Object, Predicate, Subject};
-    let pattern = QuadPattern {
-        graph,
-        ..QuadPattern::default()
-    };
+    let pattern = of_graphs(graph);
     // The quads of a named graph are read in the order in which its columns have them.
     let order = match graph {
         GraphFilter::One(TermId::DEFAULT_GRAPH) | GraphFilter::Named | GraphFilter::Any => {

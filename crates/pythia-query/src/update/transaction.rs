@@ -66,6 +66,11 @@ impl Transaction {
         self.inner.remove(rows).map_err(changed)
     }
 
+    /// As [`write::Transaction::is_large_graph`].
+    pub(super) fn is_large_graph(&self, quads: u64) -> bool {
+        self.inner.is_large_graph(quads)
+    }
+
     /// As [`write::Transaction::remove_graph`].
     pub(super) fn remove_graph(
         &mut self,
