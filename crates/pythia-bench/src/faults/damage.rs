@@ -94,7 +94,7 @@ impl DamagedStore {
             settings,
             ledger: Ledger::new(1),
         };
-        written.home.create()?;
+        written.home.create(None)?;
         for _ in 0..random.random_range(1..=3) {
             written.live(random)?;
         }
@@ -111,6 +111,7 @@ impl DamagedStore {
             back_up: &|| Ok(()),
             backup: &mut None,
             load_options: load_options(self.home.folder()),
+            tally: &Tally::default(),
         };
         for _ in 0..steps {
             script.step(&store)?;

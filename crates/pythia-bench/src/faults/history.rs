@@ -2,8 +2,9 @@
 //!
 //! Some clients commit one transaction after the other. The `n`th commit of a client adds some quads of subject `n` and
 //! removes one of the commit before. A loader loads one file after the other, each with quads of one subject. The
-//! contents of the store thus follow from two kinds of numbers: the last commit of each client, and the last load.
-//! [`Ledger`] has them. A commit or a load is in the store as a whole or not at all.
+//! contents of the store thus follow from a few numbers: the last commit of each client, the last load, and the last step
+//! of the client that changes whole graphs ([`graphs`]). [`Ledger`] has them. A commit, a load or a step is in the store
+//! as a whole or not at all. A history may begin in a store of an earlier format ([`super::origins`]), whose quads stay.
 //!
 //! In addition, single quads are inserted and deleted again. Their terms remain, and later loads use them.
 
@@ -18,6 +19,9 @@ use pythia_store::{GraphFilter, QuadPattern, Snapshot, Store, StoreError};
 use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
 
+use super::graphs;
+use super::origins::Origin;
+
 /// Maximum number of quads of a commit.
 const QUADS_MAX: u64 = 40;
 /// Maximum number of quads of a load.
@@ -28,16 +32,25 @@ const REVIVED: u64 = 8;
 /// The predicate of the quads that are inserted and deleted again.
 const CANCELLED: &str = "http://example.org/cancelled";
 
+/// The beginnings of the subjects.
+const CLIENTS: &str = "http://example.org/client/";
+const LOADS: &str = "http://example.org/load/";
+const CANCELLED_SUBJECTS: &str = "http://example.org/cancelled/";
+
 /// The error that acknowledged data is missing, or that a commit or load is there in part.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
-pub(super) struct Lost(String);
+pub(super) struct Lost(pub(super) String);
 
-/// The progress of a history: the last commit of each client, and the last load; 0 before the first.
+/// The progress of a history: the last commit of each client, the last load, and the last change of whole graphs; 0
+/// before the first.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Ledger {
     pub(super) commits: Vec<u64>,
     pub(super) loads: u64,
+    pub(super) graphs: u64,
+    /// The format of the store in which the history began; `None`: it began in an empty store.
+    pub(super) origin: Option<u32>,
 }
 
 impl Ledger {
@@ -46,12 +59,19 @@ impl Ledger {
         Self {
             commits: vec![0; clients],
             loads: 0,
+            graphs: 0,
+            origin: None,
         }
     }
 
-    /// Returns the number of commits and loads.
+    /// Returns the same progress of a history that began in a store of this format.
+    pub(super) fn begun_in(self, origin: Option<u32>) -> Self {
+        Self { origin, ..self }
+    }
+
+    /// Returns the number of commits, loads and changes of whole graphs.
     pub(super) fn total(&self) -> u64 {
-        self.commits.iter().sum::<u64>() + self.loads
+        self.commits.iter().sum::<u64>() + self.loads + self.graphs
     }
 
     /// Raises each number to that of another ledger.
@@ -60,6 +80,7 @@ impl Ledger {
             *commit = (*commit).max(*other);
         }
         self.loads = self.loads.max(other.loads);
+        self.graphs = self.graphs.max(other.graphs);
     }
 
     /// Returns true if no number is less than that of another ledger.
@@ -89,11 +110,11 @@ fn loaded_by(number: u64) -> u64 {
 }
 
 fn subject(client: usize, number: u64) -> String {
-    format!("http://example.org/client/{client}/{number}")
+    format!("{CLIENTS}{client}/{number}")
 }
 
 fn load_subject(number: u64) -> String {
-    format!("http://example.org/load/{number}")
+    format!("{LOADS}{number}")
 }
 
 pub(super) fn predicate(number: u64) -> String {
@@ -101,7 +122,14 @@ pub(super) fn predicate(number: u64) -> String {
 }
 
 fn cancelled(number: u64) -> String {
-    format!("http://example.org/cancelled/{number}")
+    format!("{CANCELLED_SUBJECTS}{number}")
+}
+
+/// Returns whether a term, as text, is a subject of the history's quads.
+fn is_subject(term: &str) -> bool {
+    let beginnings = [CLIENTS, LOADS, CANCELLED_SUBJECTS, graphs::SUBJECTS];
+    let name = term.strip_prefix('<').unwrap_or(term);
+    beginnings.iter().any(|start| name.starts_with(start))
 }
 
 pub(super) fn iri(name: &str) -> TermKey<'_> {
@@ -149,7 +177,8 @@ pub(super) fn cancel(store: &Store, of: u64, number: u64) -> Result<(), StoreErr
     Ok(())
 }
 
-fn again(mut attempt: impl FnMut() -> Result<(), StoreError>) -> Result<(), StoreError> {
+/// Repeats a transaction while others are in its way.
+pub(super) fn again(mut attempt: impl FnMut() -> Result<(), StoreError>) -> Result<(), StoreError> {
     loop {
         match attempt() {
             Err(error) if error.is_retryable() => {}
@@ -214,7 +243,7 @@ pub(super) fn cancel_texts(of: u64, number: u64) -> [String; 2] {
 /// If something acknowledged is missing, or a commit or load is there in part.
 pub(super) fn find(store: &Store, known: &Ledger, at_least: &Ledger) -> Result<Ledger> {
     let snapshot = store.snapshot();
-    let mut found = Ledger::new(known.commits.len());
+    let mut found = Ledger::new(known.commits.len()).begun_in(at_least.origin);
     for (client, last) in found.commits.iter_mut().enumerate() {
         *last = last_commit(
             &snapshot,
@@ -224,6 +253,7 @@ pub(super) fn find(store: &Store, known: &Ledger, at_least: &Ledger) -> Result<L
         )?;
     }
     found.loads = last_load(&snapshot, known.loads, at_least.loads)?;
+    found.graphs = graphs::find(&snapshot, at_least.graphs)?;
     Ok(found)
 }
 
@@ -236,11 +266,15 @@ pub(super) fn find_all(store: &Store, at_least: &Ledger) -> Result<Ledger> {
         Some(predicate) => count(&snapshot, None, Some(predicate))?,
     };
     let quads = count(&snapshot, None, None)? - cancelled;
-    let expected = quads_until(&found);
+    let origin = found.origin.map(Origin::of).transpose()?;
+    let expected = quads_until(&found) + origin.map_or(0, Origin::quads);
     ensure!(
         quads == expected,
         Lost(format!("{quads} quads where {found:?} makes {expected}"))
     );
+    if let Some(origin) = origin {
+        origin.check(&snapshot, is_subject)?;
+    }
     Ok(found)
 }
 
@@ -251,7 +285,8 @@ fn quads_until(ledger: &Ledger) -> u64 {
         added - last.saturating_sub(1)
     };
     let commits: u64 = ledger.commits.iter().enumerate().map(of_client).sum();
-    commits + (1..=ledger.loads).map(loaded_by).sum::<u64>()
+    let loads: u64 = (1..=ledger.loads).map(loaded_by).sum();
+    commits + loads + graphs::quads_until(ledger.graphs)
 }
 
 fn last_commit(snapshot: &Snapshot, client: usize, from: u64, at_least: u64) -> Result<u64> {

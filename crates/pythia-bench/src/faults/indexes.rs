@@ -21,8 +21,20 @@ pub(super) fn form() -> String {
     format!("reachability={predicate}&cache-attribute={predicate}&degrees")
 }
 
-/// Builds the indexes while the store is used.
-pub(super) fn build(store: &Store) -> Result<(), StoreError> {
+/// Returns the options of `pythia optimize` that build the indexes.
+pub(super) fn options() -> [String; 5] {
+    let predicate = history::predicate(0);
+    [
+        "--degrees".to_owned(),
+        "--reachability".to_owned(),
+        predicate.clone(),
+        "--cache-attribute".to_owned(),
+        predicate,
+    ]
+}
+
+/// Builds the indexes while the store is used, at this pace.
+pub(super) fn build(store: &Store, pace: &Pace) -> Result<(), StoreError> {
     let change = |store: &Store| {
         let mut add = vec![AuxiliaryKind::Degrees];
         if let Some(TermId(predicate)) = predicate(&store.snapshot())? {
@@ -33,8 +45,7 @@ pub(super) fn build(store: &Store) -> Result<(), StoreError> {
         let drop = Vec::new();
         Ok(Change { add, drop })
     };
-    let (options, pace) = (OptimizeOptions::default(), Pace::default().with_rests());
-    match store.optimize(&change, options, &pace) {
+    match store.optimize(&change, OptimizeOptions::default(), pace) {
         // The first quads of the predicate were committed meanwhile.
         Ok(_) | Err(StoreError::NotOptimizable { .. }) => Ok(()),
         Err(error) => Err(error),

@@ -4,6 +4,8 @@
 //! [`Kills::http_every`], a process of this program to the others ([`be_the_victim`]). After most kills the store is
 //! opened, for reading or for writing, and every acknowledged commit must be there; after others the next process finds
 //! the store as it was left, and may be killed while it opens it.
+//!
+//! Some stores are of an earlier format at first. Until one is upgraded, some of the killed processes are `pythia upgrade`.
 
 use std::io::{BufRead, BufReader};
 use std::ops::RangeInclusive;
@@ -11,14 +13,16 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, bail, ensure};
+use pythia_store::Store;
 use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
 
 use super::history::{self, Ledger};
-use super::session::{self, Acknowledgements};
-use super::store::{Settings, StoreFolder};
-use super::{Campaign, Tally, in_round, indexes, mix, server};
+use super::origins::FORMATS;
+use super::session::{self, Acknowledgements, GRAPH_STEPS, WHOLE_GRAPHS};
+use super::store::{Settings, StoreFolder, is_locked, load_options};
+use super::{Campaign, Tally, graphs, in_round, indexes, mix, server};
 
 /// Kills of the writers of one store.
 const ROUNDS_OF_STORE: u64 = 8;
@@ -49,16 +53,20 @@ impl Campaign for Kills {
         tally: &Tally,
     ) -> Result<()> {
         let number = rounds.start() / ROUNDS_OF_STORE;
+        let origin = origin_of(seed);
+        let beginning = Ledger::new(self.clients).begun_in(origin);
         let mut killed = KilledStore {
             home: StoreFolder::new(folder),
             settings: Settings::draw(seed),
             seed,
             is_server: self.http_every > 0 && number % self.http_every == self.http_every - 1,
-            found: Ledger::new(self.clients),
-            at_least: Ledger::new(self.clients),
+            is_upgraded: origin.is_none(),
+            found: beginning.clone(),
+            at_least: beginning,
             backup: None,
         };
-        killed.home.create()?;
+        killed.home.create(origin)?;
+        killed.begin().context("before the first kill")?;
         for round in rounds.clone() {
             let is_last = round == *rounds.end();
             let outcome = killed.round(self, mix(seed, round), is_last, tally);
@@ -68,12 +76,21 @@ impl Campaign for Kills {
     }
 }
 
+/// Returns the format of the store in which a history begins: an earlier one for a quarter of them.
+fn origin_of(seed: u64) -> Option<u32> {
+    let mut random = SmallRng::seed_from_u64(mix(seed, ROUNDS_OF_STORE));
+    let format = random.random_range(0..4 * FORMATS.len());
+    FORMATS.get(format).copied()
+}
+
 /// A store whose writers are killed.
 struct KilledStore {
     home: StoreFolder,
     settings: Settings,
     seed: u64,
     is_server: bool,
+    /// False until `pythia upgrade` has succeeded.
+    is_upgraded: bool,
     /// The history found in it.
     found: Ledger,
     /// The history that it must have.
@@ -83,6 +100,19 @@ struct KilledStore {
 }
 
 impl KilledStore {
+    /// Begins the history without a fault, unless the store is to be upgraded as it is.
+    fn begin(&mut self) -> Result<()> {
+        if !self.is_upgraded {
+            return Ok(());
+        }
+        let mut random = SmallRng::seed_from_u64(mix(self.seed, 0));
+        let options = self.settings.write_options(&self.home, false);
+        let store = self.home.open_for_writing(&options)?;
+        let options = load_options(self.home.folder());
+        self.at_least.graphs = graphs::begin(&store, &options, &mut random)?;
+        Ok(())
+    }
+
     fn round(&mut self, kills: &Kills, seed: u64, is_last: bool, tally: &Tally) -> Result<()> {
         let mut random = SmallRng::seed_from_u64(seed);
         let life = match random.random_range(0..10) {
@@ -92,6 +122,27 @@ impl KilledStore {
             _ => kills.life * 3,
         };
         let life = life.mul_f64(random.random::<f64>());
+        if !self.is_upgraded && random.random_range(0..2) == 0 {
+            self.kill_upgrade(kills, life * 3, tally)?;
+        } else {
+            self.kill_writer(kills, life, &mut random, tally)?;
+        }
+        match random.random_range(0..4) {
+            _ if is_last => self.check_all(tally),
+            0 => Ok(()),
+            1 => self.check(true, tally),
+            _ => self.check(false, tally),
+        }
+    }
+
+    /// Kills a process or a server that writes to the store.
+    fn kill_writer(
+        &mut self,
+        kills: &Kills,
+        life: Duration,
+        random: &mut SmallRng,
+        tally: &Tally,
+    ) -> Result<()> {
         let heard = if self.is_server {
             let server = server::Server {
                 program: &kills.program,
@@ -100,7 +151,7 @@ impl KilledStore {
                 from: &self.at_least,
             };
             // A server takes longer to start, and requests take longer.
-            server.kill(life * 3, &mut random)?
+            server.kill(life * 3, random)?
         } else {
             kill(self.command(kills), kills.clients, life)?
         };
@@ -112,8 +163,10 @@ impl KilledStore {
             },
             1,
         );
-        let before = self.at_least.total();
+        tally.add(WHOLE_GRAPHS, heard.whole_graphs);
+        let (before, graphs) = (self.at_least.total(), self.at_least.graphs);
         self.at_least.raise(&heard.ledger);
+        tally.add(GRAPH_STEPS, self.at_least.graphs - graphs);
         tally.add(
             "commits and loads acknowledged",
             self.at_least.total() - before,
@@ -121,12 +174,33 @@ impl KilledStore {
         if heard.backup.is_some() {
             self.backup = heard.backup;
         }
-        match random.random_range(0..4) {
-            _ if is_last => self.check_all(tally),
-            0 => Ok(()),
-            1 => self.check(true, tally),
-            _ => self.check(false, tally),
+        Ok(())
+    }
+
+    /// Kills `pythia upgrade`, unless it ends before.
+    fn kill_upgrade(&mut self, kills: &Kills, life: Duration, tally: &Tally) -> Result<()> {
+        let mut command = Command::new(&kills.program);
+        command.arg("upgrade").arg("-l").arg(self.home.store());
+        command.stdin(Stdio::null()).stdout(Stdio::null());
+        let mut child = command.stderr(Stdio::piped()).spawn()?;
+        let until = Instant::now() + life;
+        while child.try_wait()?.is_none() && Instant::now() < until {
+            std::thread::sleep(Duration::from_millis(1).min(life));
         }
+        child.kill()?;
+        let output = child.wait_with_output()?;
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        match output.status.code() {
+            None => tally.add("kills of upgrades", 1),
+            Some(0) => {
+                tally.add("upgrades done", 1);
+                self.is_upgraded = true;
+                ensure!(self.home.open()?.has_newest_base(), "it is not upgraded");
+            }
+            Some(_) if is_locked(&said) => {}
+            Some(_) => bail!("the upgrade failed, {}: {said}", output.status),
+        }
+        Ok(())
     }
 
     fn command(&self, kills: &Kills) -> Command {
@@ -147,6 +221,7 @@ impl KilledStore {
         } else {
             self.home.open()?
         };
+        count_base(&store, tally);
         let found = history::find(&store, &self.found, &self.at_least)?;
         self.note(found, tally);
         Ok(())
@@ -155,6 +230,7 @@ impl KilledStore {
     /// Checks everything, verifies the store and restores its backup.
     fn check_all(&mut self, tally: &Tally) -> Result<()> {
         let store = self.home.open().context("the first opening for reading")?;
+        count_base(&store, tally);
         let read = history::find_all(&store, &self.at_least).context("open for reading")?;
         drop(store);
         let options = self.settings.write_options(&self.home, false);
@@ -164,6 +240,7 @@ impl KilledStore {
         tally.add("answers of indexes compared", compared);
         store.compact().context("write a new base")?;
         history::find_all(&store, &found).context("a new base")?;
+        ensure!(store.has_newest_base(), "the new base has an old format");
         indexes::check(&store).context("the optional indexes of a new base")?;
         drop(store);
         self.home.verify()?;
@@ -189,13 +266,26 @@ impl KilledStore {
     }
 }
 
+/// Counts a store whose base was made by a compaction that kept the dictionary.
+fn count_base(store: &Store, tally: &Tally) {
+    let manifest = store.manifest();
+    let dictionary = manifest.dictionary.as_ref();
+    if dictionary.is_some_and(|dictionary| dictionary.id.0 != manifest.segment.0) {
+        tally.add("bases of partial compactions", 1);
+    }
+}
+
 /// Runs as the process to be killed: writes to the store in a folder until then, and prints acknowledgements on
 /// standard output.
 pub fn be_the_victim(folder: &Path, seed: u64, clients: usize) -> Result<()> {
     let home = StoreFolder::new(folder);
     let settings = Settings::draw(seed);
     let store = home.open_for_writing(&settings.write_options(&home, true))?;
-    session::at_once(&home, &store, clients, Duration::from_millis(3))
+    let pauses = session::Pauses {
+        of_clients: settings.commit_pause,
+        of_others: Duration::from_millis(3),
+    };
+    session::at_once(&home, &store, clients, pauses)
 }
 
 /// Starts a process, kills it, and returns its acknowledgements.

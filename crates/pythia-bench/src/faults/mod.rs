@@ -7,12 +7,14 @@
 //!
 //! A [`Campaign`] has rounds. The campaign's seed and the round's number determine a round, except for the scheduling of
 //! threads and processes. A failed round can therefore be repeated alone, and an interrupted campaign continued. All
-//! campaigns write the same [`history`].
+//! campaigns write the same [`history`], and some of their stores are of an earlier format at first ([`origins`]).
 
 pub mod damage;
+mod graphs;
 mod history;
 mod indexes;
 pub mod kills;
+mod origins;
 pub mod power;
 mod server;
 mod session;

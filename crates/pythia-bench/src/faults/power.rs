@@ -1,7 +1,7 @@
 //! Power cuts of a faulty device in memory: `pythia bench power-cuts`.
 //!
-//! At a power cut, the device loses, tears and reorders unsynced writes. One client commits, loads, compacts and makes
-//! backups until then. The device is then restarted, and the power is cut again, perhaps while the store is being
+//! At a power cut, the device loses, tears and reorders unsynced writes. One client commits, loads, changes whole graphs,
+//! compacts, builds indexes and makes backups until then. Some stores are of an earlier format, and are upgraded. The device is then restarted, and the power is cut again, perhaps while the store is being
 //! opened. Rounds do not depend on time or threads, so they are reproducible.
 
 use std::ops::RangeInclusive;
@@ -19,14 +19,16 @@ use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
 
 use super::history::{self, Ledger};
+use super::origins::{FORMATS, Origin};
 use super::session::Script;
-use super::store::{check_sound, create_in, load_options, open_options};
-use super::{Campaign, Tally, in_round};
+use super::store::{TRANSACTION_BYTES, check_sound, create_in, load_options, open_options};
+use super::{Campaign, Tally, graphs, in_round, indexes};
 
 /// Maximum number of power cuts of a device.
 const CUTS_MAX: u64 = 4;
-/// Maximum number of operations of the device before a power cut.
-const OPERATIONS_MAX: u64 = 1200;
+/// Maximum numbers of operations of the device before a power cut: it is cut during opening, during one of the first
+/// steps, or later.
+const OPERATIONS_MAX: [u64; 3] = [200, 1200, 5000];
 /// Maximum number of steps between two power cuts.
 const STEPS_MAX: u64 = 80;
 
@@ -44,6 +46,7 @@ impl Campaign for PowerCuts {
     ) -> Result<()> {
         let mut random = SmallRng::seed_from_u64(seed);
         let outcome = SimulatedStore::new(folder, &mut random).and_then(|mut device| {
+            device.begin(&mut random)?;
             for _ in 0..random.random_range(1..=CUTS_MAX) {
                 device.live(&mut random, tally)?;
             }
@@ -66,7 +69,11 @@ struct SimulatedStore<'a> {
 impl<'a> SimulatedStore<'a> {
     fn new(folder: &'a Path, random: &mut SmallRng) -> Result<Self> {
         let disk = Arc::new(MemoryStorage::new());
-        create_in(disk.clone())?;
+        let origin = FORMATS.get(random.random_range(0..3 * FORMATS.len()));
+        match origin {
+            Some(&format) => Origin::of(format)?.write_to(&*disk)?,
+            None => create_in(disk.clone())?,
+        }
         // A folder exists once it contains a file.
         disk.create("backup/LOCK")?.sync()?;
         let options = WriteOptions {
@@ -78,6 +85,7 @@ impl<'a> SimulatedStore<'a> {
             },
             maintenance: MaintenanceOptions {
                 memory_bytes: 4096 << random.random_range(0..4),
+                transaction_bytes: TRANSACTION_BYTES[random.random_range(0..4)] as usize,
                 compaction_quads_min: 64 << random.random_range(0..4),
                 compaction_percent: 30,
                 in_background: false,
@@ -90,18 +98,30 @@ impl<'a> SimulatedStore<'a> {
             faulty: FaultyStorage::new(disk.clone(), FaultPlan::none()),
             disk,
             options,
-            ledger: Ledger::new(1),
+            ledger: Ledger::new(1).begun_in(origin.copied()),
             backup: None,
         })
     }
 
+    /// Begins the history without a fault, unless the store is of an earlier format: the first writer upgrades that.
+    fn begin(&mut self, random: &mut SmallRng) -> Result<()> {
+        if self.ledger.origin.is_some() {
+            return Ok(());
+        }
+        let store =
+            Store::open_storage_for_writing(self.disk.clone(), open_options(), &self.options)?;
+        self.ledger.graphs = graphs::begin(&store, &load_options(self.folder), random)?;
+        Ok(())
+    }
+
     /// Continues the history until the power is cut, and checks the remaining state.
     fn live(&mut self, random: &mut SmallRng, tally: &Tally) -> Result<()> {
-        let cut = random.random_range(1..=OPERATIONS_MAX);
+        let most = OPERATIONS_MAX[random.random_range(0..OPERATIONS_MAX.len())];
+        let cut = random.random_range(1..=most);
         self.faulty
             .restart(FaultPlan::crash_at(cut, random.random()))?;
         let before = self.ledger.total();
-        if let Err(error) = self.write(random) {
+        if let Err(error) = self.write(random, tally) {
             ensure!(
                 self.faulty.crashed(),
                 error.context("before the power was cut")
@@ -120,7 +140,7 @@ impl<'a> SimulatedStore<'a> {
         Ok(())
     }
 
-    fn write(&mut self, random: &mut SmallRng) -> Result<()> {
+    fn write(&mut self, random: &mut SmallRng, tally: &Tally) -> Result<()> {
         let storage: Arc<dyn Storage> = Arc::new(self.faulty.clone());
         let backup = self.backup_folder(Arc::clone(&storage));
         let back_up = || -> Result<(), BackupError> {
@@ -130,6 +150,12 @@ impl<'a> SimulatedStore<'a> {
             Store::open_storage_for_writing(Arc::clone(&storage), open_options(), &self.options)?;
         // Data found now must never be lost.
         self.ledger = history::find(&store, &Ledger::new(1), &self.ledger)?;
+        if !store.has_newest_base() && random.random_range(0..2) == 0 {
+            tally.add("upgrades begun", 1);
+            store.compact()?;
+            ensure!(store.has_newest_base(), "it is not upgraded");
+            tally.add("upgrades done", 1);
+        }
         let steps = random.random_range(1..=STEPS_MAX);
         let mut script = Script {
             random,
@@ -137,6 +163,7 @@ impl<'a> SimulatedStore<'a> {
             back_up: &back_up,
             backup: &mut self.backup,
             load_options: load_options(self.folder),
+            tally,
         };
         for _ in 0..steps {
             script.step(&store)?;
@@ -157,16 +184,19 @@ impl<'a> SimulatedStore<'a> {
         };
         let store = open().context("open the store for writing")?;
         let found = history::find_all(&store, &self.ledger)?;
+        let compared = indexes::check(&store).context("the optional indexes")?;
+        tally.add("answers of indexes compared", compared);
         tally.add(
             "found before they were acknowledged",
             found.total() - self.ledger.total(),
         );
         store.compact().context("write a new base")?;
+        ensure!(store.has_newest_base(), "the new base has an old format");
         history::commit(&store, 0, found.commits[0] + 1).context("commit again")?;
         drop(store);
         check_sound(Arc::clone(&disk))?;
         let backup = self.backup_folder(disk);
-        let nothing = Ledger::new(1);
+        let nothing = Ledger::new(1).begun_in(found.origin);
         let at_least = self.backup.as_ref().unwrap_or(&nothing);
         let restored: Arc<dyn Storage> = Arc::new(MemoryStorage::new());
         match pythia::restore_storage(&backup, &restored, &RestoreOptions::default()) {

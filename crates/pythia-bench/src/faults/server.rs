@@ -1,5 +1,5 @@
-//! A server that is killed under load: clients commit, large files are loaded, and compactions and backups run as tasks,
-//! all over HTTP.
+//! A server that is killed under load: clients commit, large files are loaded, graphs are copied and dropped, and
+//! compactions, builds of indexes and backups run as tasks, all over HTTP.
 
 use std::io::{BufRead, BufReader};
 use std::net::SocketAddr;
@@ -14,9 +14,9 @@ use rand::Rng;
 use rand::rngs::SmallRng;
 
 use super::history::{self, Ledger};
-use super::indexes;
 use super::session::Acknowledgements;
 use super::store::{LOCKED_MAX, Settings, StoreFolder, is_locked};
+use super::{graphs, indexes};
 use crate::http::client::{self, Connection};
 
 /// The name of the dataset and of its folder of backups.
@@ -72,6 +72,7 @@ impl Server<'_> {
                 (0..load.commits.len()).map(|client| scope.spawn(move || load.commit(client)));
             let mut threads: Vec<_> = clients.collect();
             threads.push(scope.spawn(move || load.load()));
+            threads.push(scope.spawn(move || load.change_graphs()));
             threads.push(scope.spawn(move || load.keep()));
             let until = Instant::now() + life;
             while Instant::now() < until && !threads.iter().any(|thread| thread.is_finished()) {
@@ -199,6 +200,7 @@ struct Load {
     address: SocketAddr,
     commits: Vec<AtomicU64>,
     loads: AtomicU64,
+    graphs: AtomicU64,
     /// Set before the server is killed; from then on requests may fail.
     is_over: AtomicBool,
 }
@@ -209,6 +211,7 @@ impl Load {
             address,
             commits: from.commits.iter().copied().map(AtomicU64::new).collect(),
             loads: AtomicU64::new(from.loads),
+            graphs: AtomicU64::new(from.graphs),
             is_over: AtomicBool::new(false),
         }
     }
@@ -219,8 +222,12 @@ impl Load {
             ledger: Ledger {
                 commits: commits.map(|last| last.load(Ordering::SeqCst)).collect(),
                 loads: self.loads.load(Ordering::SeqCst),
+                graphs: self.graphs.load(Ordering::SeqCst),
+                origin: None,
             },
             backup: None,
+            // All of them are small for a server.
+            whole_graphs: 0,
         }
     }
 
@@ -255,6 +262,17 @@ impl Load {
                 return Ok(());
             }
             self.loads.store(number, Ordering::SeqCst);
+        }
+    }
+
+    fn change_graphs(&self) -> Result<()> {
+        let mut connection = Connection::new(self.address, PATIENCE);
+        loop {
+            let number = self.graphs.load(Ordering::SeqCst) + 1;
+            if !self.update(&mut connection, &graphs::step_text(number))? {
+                return Ok(());
+            }
+            self.graphs.store(number, Ordering::SeqCst);
         }
     }
 

@@ -1,4 +1,5 @@
-//! The activity of a process during faults: clients commit, files are loaded, the store is compacted and backed up.
+//! The activity of a process during faults: clients commit, files are loaded, whole graphs are changed, indexes are
+//! built, the store is compacted and backed up.
 //!
 //! [`at_once`] does this in concurrent threads, like a server; [`Script`] does one step after the other, reproducible by
 //! seed.
@@ -8,14 +9,23 @@ use std::time::Duration;
 
 use anyhow::{Error, Result, anyhow};
 use pythia::BackupError;
-use pythia_store::Store;
 use pythia_store::load::LoadOptions;
+use pythia_store::manifest::Manifest;
+use pythia_store::{Pace, Store};
 use rand::Rng;
 use rand::rngs::SmallRng;
 
 use super::history::{self, Ledger};
-use super::indexes;
 use super::store::{StoreFolder, load_options};
+use super::{Tally, graphs, indexes};
+
+/// The count of acknowledged changes of graphs.
+pub(super) const GRAPH_STEPS: &str = "changes of graphs acknowledged";
+/// The count of whole graphs that were removed or copied order by order.
+pub(super) const WHOLE_GRAPHS: &str = "graphs changed as a whole";
+/// The counts of new bases, and of those that kept the dictionary.
+const WHOLE_COMPACTIONS: &str = "whole compactions";
+const PARTIAL_COMPACTIONS: &str = "partial compactions";
 
 /// An acknowledgement, as a line of text between processes.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -24,6 +34,8 @@ pub(super) enum Acknowledged {
     Commit { client: usize, number: u64 },
     /// The last load.
     Load { number: u64 },
+    /// The last change of whole graphs, and how often it removed or copied one order by order.
+    Graphs { number: u64, whole: u64 },
     /// A backup of a state with at least this history.
     Backup(Ledger),
 }
@@ -41,9 +53,11 @@ impl Acknowledged {
         match self {
             Self::Commit { client, number } => format!("commit {client} {number}\n"),
             Self::Load { number } => format!("load {number}\n"),
+            Self::Graphs { number, whole } => format!("graphs {number} {whole}\n"),
             Self::Backup(ledger) => {
                 let commits = ledger.commits.iter().map(|last| format!(" {last}"));
-                format!("backup {}{}\n", ledger.loads, commits.collect::<String>())
+                let commits = commits.collect::<String>();
+                format!("backup {} {}{commits}\n", ledger.loads, ledger.graphs)
             }
         }
     }
@@ -59,9 +73,12 @@ impl Acknowledged {
                 number,
             }),
             ("load", &[number]) => Some(Self::Load { number }),
-            ("backup", [loads, commits @ ..]) => Some(Self::Backup(Ledger {
+            ("graphs", &[number, whole]) => Some(Self::Graphs { number, whole }),
+            ("backup", [loads, graphs, commits @ ..]) => Some(Self::Backup(Ledger {
                 commits: commits.to_vec(),
                 loads: *loads,
+                graphs: *graphs,
+                origin: None,
             })),
             _ => None,
         }
@@ -74,6 +91,8 @@ pub(super) struct Acknowledgements {
     pub(super) ledger: Ledger,
     /// The least history of the last backup.
     pub(super) backup: Option<Ledger>,
+    /// How often a graph was removed or copied order by order.
+    pub(super) whole_graphs: u64,
 }
 
 impl Acknowledgements {
@@ -81,6 +100,7 @@ impl Acknowledgements {
         Self {
             ledger: Ledger::new(clients),
             backup: None,
+            whole_graphs: 0,
         }
     }
 
@@ -93,6 +113,10 @@ impl Acknowledgements {
                 }
             }
             Some(Acknowledged::Load { number }) => self.ledger.loads = number,
+            Some(Acknowledged::Graphs { number, whole }) => {
+                self.ledger.graphs = number;
+                self.whole_graphs += whole;
+            }
             Some(Acknowledged::Backup(ledger)) => self.backup = Some(ledger),
             None => {}
         }
@@ -103,6 +127,7 @@ impl Acknowledgements {
 struct SharedLedger {
     commits: Vec<AtomicU64>,
     loads: AtomicU64,
+    graphs: AtomicU64,
     /// Set once one of the threads has failed.
     is_over: AtomicBool,
 }
@@ -113,6 +138,8 @@ impl SharedLedger {
         Ledger {
             commits: commits.map(|last| last.load(Ordering::SeqCst)).collect(),
             loads: self.loads.load(Ordering::SeqCst),
+            graphs: self.graphs.load(Ordering::SeqCst),
+            origin: None,
         }
     }
 
@@ -125,25 +152,41 @@ impl SharedLedger {
     }
 }
 
+/// Pauses of the threads of a process.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Pauses {
+    /// Before each commit of a client.
+    pub(super) of_clients: Duration,
+    /// Before each load, backup, compaction and build of an index.
+    pub(super) of_others: Duration,
+}
+
 /// Continues the history of a store until the process is killed, and prints acknowledgements.
 pub(super) fn at_once(
     home: &StoreFolder,
     store: &Store,
     clients: usize,
-    pause: Duration,
+    pauses: Pauses,
 ) -> Result<()> {
+    let pause = pauses.of_others;
     let nothing = Ledger::new(clients);
     let found = history::find(store, &nothing, &nothing)?;
     let shared = SharedLedger {
         commits: found.commits.iter().copied().map(AtomicU64::new).collect(),
         loads: AtomicU64::new(found.loads),
+        graphs: AtomicU64::new(found.graphs),
         is_over: AtomicBool::new(false),
     };
     let shared = &shared;
     std::thread::scope(|scope| {
         let mut threads: Vec<_> = (0..clients)
             .map(|client| {
-                scope.spawn(move || shared.forever(|| commit_next(store, shared, client)))
+                scope.spawn(move || {
+                    shared.forever(|| {
+                        std::thread::sleep(pauses.of_clients);
+                        commit_next(store, shared, client)
+                    })
+                })
             })
             .collect();
         threads.push(scope.spawn(move || {
@@ -152,11 +195,19 @@ pub(super) fn at_once(
                 load_next(home, store, shared)
             })
         }));
-        threads.push(scope.spawn(move || shared.forever(|| keep(home, store, shared, pause))));
+        threads
+            .push(scope.spawn(move || shared.forever(|| change_next_graphs(home, store, shared))));
+        threads.push(scope.spawn(move || {
+            let mut times = 0;
+            shared.forever(|| {
+                times += 1;
+                keep(home, store, shared, pause, times)
+            })
+        }));
         threads.push(scope.spawn(move || {
             shared.forever(|| {
                 std::thread::sleep(pause);
-                Ok(indexes::build(store)?)
+                Ok(indexes::build(store, &Pace::default().with_rests())?)
             })
         }));
         // They end when one of them fails.
@@ -185,8 +236,21 @@ fn load_next(home: &StoreFolder, store: &Store, shared: &SharedLedger) -> Result
     Acknowledged::Load { number }.print()
 }
 
-/// Makes a backup and compacts the store.
-fn keep(home: &StoreFolder, store: &Store, shared: &SharedLedger, pause: Duration) -> Result<()> {
+fn change_next_graphs(home: &StoreFolder, store: &Store, shared: &SharedLedger) -> Result<()> {
+    let number = shared.graphs.load(Ordering::SeqCst) + 1;
+    let whole = graphs::step(store, number, &load_options(home.folder()))?;
+    shared.graphs.store(number, Ordering::SeqCst);
+    Acknowledged::Graphs { number, whole }.print()
+}
+
+/// Makes a backup and compacts the store: as a whole every third time, otherwise as is due.
+fn keep(
+    home: &StoreFolder,
+    store: &Store,
+    shared: &SharedLedger,
+    pause: Duration,
+    times: u64,
+) -> Result<()> {
     std::thread::sleep(pause);
     let ledger = shared.ledger();
     match pythia::backup(&home.store(), &home.backup()) {
@@ -195,7 +259,10 @@ fn keep(home: &StoreFolder, store: &Store, shared: &SharedLedger, pause: Duratio
         Err(error) => return Err(error.into()),
     }
     std::thread::sleep(pause);
-    store.compact()?;
+    match times % 3 {
+        0 => store.compact().map(|_| ())?,
+        _ => store.maintain()?,
+    }
     Ok(())
 }
 
@@ -217,21 +284,57 @@ pub(super) struct Script<'a> {
     /// The history of the last backup, if any.
     pub(super) backup: &'a mut Option<Ledger>,
     pub(super) load_options: LoadOptions,
+    /// Counts of the steps that take one of several ways.
+    pub(super) tally: &'a Tally,
 }
 
 impl Script<'_> {
     /// Runs a random step. A failed commit or load is retried when the next one is drawn.
     pub(super) fn step(&mut self, store: &Store) -> Result<(), StepFailed> {
-        let (step, outcome) = match self.random.random_range(0..20) {
+        let before = store.manifest();
+        let (step, outcome) = match self.random.random_range(0..30) {
             0..8 => ("commit", self.commit(store)),
             8..10 => ("cancel", self.cancel(store)),
             10..13 => ("load", self.load(store)),
-            13..15 => ("flush", store.flush().map(|_| ()).map_err(Error::from)),
-            15..17 => ("maintain", store.maintain().map_err(Error::from)),
-            17..18 => ("compact", store.compact().map(|_| ()).map_err(Error::from)),
+            13..21 => return self.change_graphs(store),
+            21..23 => ("flush", store.flush().map(|_| ()).map_err(Error::from)),
+            23..26 => ("maintain", store.maintain().map_err(Error::from)),
+            26..27 => ("compact", store.compact().map(|_| ()).map_err(Error::from)),
+            27..28 => ("build indexes", self.build_indexes(store)),
             _ => ("back up", self.back_up()),
         };
+        self.count_compaction(&before, &store.manifest());
         outcome.map_err(|source| StepFailed { step, source })
+    }
+
+    /// Makes the next change of whole graphs.
+    pub(super) fn change_graphs(&mut self, store: &Store) -> Result<(), StepFailed> {
+        let number = self.ledger.graphs + 1;
+        let step = "change graphs";
+        let whole = graphs::step(store, number, &self.load_options)
+            .map_err(|source| StepFailed { step, source })?;
+        self.ledger.graphs = number;
+        self.tally.add(GRAPH_STEPS, 1);
+        self.tally.add(WHOLE_GRAPHS, whole);
+        Ok(())
+    }
+
+    fn build_indexes(&self, store: &Store) -> Result<()> {
+        indexes::build(store, &Pace::default())?;
+        self.tally.add("builds of indexes", 1);
+        Ok(())
+    }
+
+    fn count_compaction(&self, before: &Manifest, after: &Manifest) {
+        let dictionary = |manifest: &Manifest| manifest.dictionary.as_ref().map(|of| of.id);
+        if before.segment == after.segment {
+            return;
+        }
+        let name = match dictionary(before) == dictionary(after) {
+            true => PARTIAL_COMPACTIONS,
+            false => WHOLE_COMPACTIONS,
+        };
+        self.tally.add(name, 1);
     }
 
     fn commit(&mut self, store: &Store) -> Result<()> {
@@ -270,6 +373,8 @@ mod tests {
         let ledger = Ledger {
             commits: vec![3, 4],
             loads: 5,
+            graphs: 2,
+            origin: None,
         };
         for said in [
             Acknowledged::Commit {
@@ -277,6 +382,10 @@ mod tests {
                 number: 7,
             },
             Acknowledged::Load { number: 6 },
+            Acknowledged::Graphs {
+                number: 3,
+                whole: 2,
+            },
             Acknowledged::Backup(ledger.clone()),
         ] {
             let line = said.line();
@@ -285,6 +394,7 @@ mod tests {
         }
         heard.line("running 1 test");
         assert_eq!((heard.ledger.commits, heard.ledger.loads), (vec![0, 7], 6));
+        assert_eq!((heard.ledger.graphs, heard.whole_graphs), (3, 2));
         assert_eq!(heard.backup, Some(ledger));
     }
 }

@@ -18,14 +18,22 @@ use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
 
 use super::history::{self, Ledger};
+use super::origins::Origin;
 
 /// Maximum wait for a lock that only a starting process holds.
 pub(super) const LOCKED_MAX: Duration = Duration::from_secs(5);
+
+/// Memory for the changes of a transaction in some of the stores: none, little enough for all graphs to be large, for
+/// most of them, and the default.
+pub(super) const TRANSACTION_BYTES: [u64; 4] = [0, 4 << 10, 16 << 10, 64 << 20];
 
 /// Settings of a store, drawn from a seed.
 #[derive(Clone, Debug)]
 pub(super) struct Settings {
     pub(super) memory_bytes: usize,
+    /// Memory for the changes of a transaction. If it is small, whole graphs are changed order by order; without any,
+    /// each transaction has changes on the device.
+    pub(super) transaction_bytes: usize,
     pub(super) compaction_quads_min: u64,
     pub(super) compaction_percent: u64,
     pub(super) retain_bytes: u64,
@@ -34,6 +42,9 @@ pub(super) struct Settings {
     pub(super) has_second_log: bool,
     /// True if the log has an archive, in campaigns that use one.
     pub(super) has_archive: bool,
+    /// Pause of a client after each commit. Without one, commits leave hardly any turn to loads, to changes of graphs
+    /// and to compactions.
+    pub(super) commit_pause: Duration,
 }
 
 impl Settings {
@@ -42,12 +53,14 @@ impl Settings {
         let mut of = |choices: &[u64]| choices[random.random_range(0..choices.len())];
         Self {
             memory_bytes: of(&[16, 64, 256]) as usize * 1024,
+            transaction_bytes: of(&TRANSACTION_BYTES) as usize,
             compaction_quads_min: of(&[256, 1024, 4096]),
             compaction_percent: of(&[10, 30, 100]),
             retain_bytes: of(&[0, 64 << 10, 4 << 20]),
             log_file_bytes: of(&[64 << 10, 256 << 10, 16 << 20]),
             has_second_log: of(&[0, 0, 1]) == 1,
             has_archive: of(&[0, 0, 1]) == 1,
+            commit_pause: Duration::from_millis(of(&[0, 2, 10])),
         }
     }
 
@@ -63,6 +76,7 @@ impl Settings {
             },
             maintenance: MaintenanceOptions {
                 memory_bytes: self.memory_bytes,
+                transaction_bytes: self.transaction_bytes,
                 compaction_percent: self.compaction_percent,
                 compaction_quads_min: self.compaction_quads_min,
                 in_background,
@@ -126,10 +140,13 @@ impl StoreFolder {
         self.folder.join("backup")
     }
 
-    /// Creates an empty store.
-    pub(super) fn create(&self) -> Result<()> {
+    /// Creates an empty store, or one of an earlier format.
+    pub(super) fn create(&self, origin: Option<u32>) -> Result<()> {
         std::fs::create_dir_all(self.store())?;
-        create_in(Arc::new(DirectStorage::open(&self.store(), true)?))
+        match origin {
+            Some(format) => Origin::of(format)?.write_in(&self.store()),
+            None => create_in(Arc::new(DirectStorage::open(&self.store(), true)?)),
+        }
     }
 
     pub(super) fn open(&self) -> Result<Store> {
@@ -159,9 +176,10 @@ impl StoreFolder {
             &RestoreOptions::default(),
         )
         .context("restore the backup")?;
+        let at_least = at_least.clone().begun_in(at_most.origin);
         let found = restored
             .open()
-            .and_then(|store| history::find_all(&store, at_least));
+            .and_then(|store| history::find_all(&store, &at_least));
         let found = found.context("what was restored of the backup")?;
         ensure!(
             at_most.covers(&found),

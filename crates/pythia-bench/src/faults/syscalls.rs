@@ -1,16 +1,18 @@
 //! Failing calls to the operating system, each in turn: `pythia bench syscalls`.
 //!
-//! Loads, updates, compactions, backups and restores run as processes with a small preloaded library (`failing.c`,
-//! compiled here). It counts their calls on files of the store and of the backup, and makes one of them fail. The failed
-//! operation is tried again and fails, or is killed, at another call; then it runs once more without a fault. After each
-//! of the three attempts the store is opened, compared with the acknowledgements and verified, and its backup is
-//! restored.
+//! Loads, updates, changes of whole graphs, compactions, upgrades, builds of indexes, backups and restores run as
+//! processes with a small preloaded library (`failing.c`, compiled here). It counts their calls on files of the store and
+//! of the backup, and makes one of them fail. The failed operation is tried again and fails, or is killed, at another
+//! call; then it runs once more without a fault. After each of the three attempts the store is opened, compared with the
+//! acknowledgements and verified, and its backup is restored.
 //!
-//! One of the operations is a process that continues after errors, as a server does. Its acknowledgements after a failed
-//! step must persist, too.
+//! Two of the operations are processes that continue after errors, as a server does ([`be_the_victim`]). Their
+//! acknowledgements after a failed step must persist, too.
 
-use std::ffi::OsString;
-use std::io::Write as _;
+mod operation;
+mod templates;
+mod victim;
+
 use std::ops::RangeInclusive;
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
@@ -22,18 +24,16 @@ use rand::rngs::SmallRng;
 use rand::{Rng, SeedableRng};
 
 use super::history::{self, Ledger};
-use super::session::{Acknowledged, Acknowledgements, Script};
-use super::store::{LOCKED_MAX, Settings, StoreFolder, is_locked, load_options};
-use super::{Campaign, Tally, copy_folder, in_round, mix};
+use super::session::{Acknowledgements, WHOLE_GRAPHS};
+use super::store::{LOCKED_MAX, StoreFolder, is_locked};
+use super::{Campaign, Tally, copy_folder, in_round, indexes};
+use operation::Operation;
+pub use victim::be_the_victim;
 
-/// The library's source.
-const LIBRARY: &str = include_str!("failing.c");
 /// Bytes of the report that the library writes: `struct report`.
 const REPORT_BYTES: usize = 512;
 /// Maximum duration of an operation.
 const PATIENCE: Duration = Duration::from_secs(120);
-/// Steps of the process that continues after errors.
-const STEPS: u64 = 12;
 /// The message of a process that reads less than it has acknowledged.
 const LOST: &str = "lost while the store was open";
 
@@ -41,53 +41,6 @@ const EIO: i32 = 5;
 const EMFILE: i32 = 24;
 const ENOSPC: i32 = 28;
 const SIGKILL: i32 = 9;
-
-/// The operation during which a call fails.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Operation {
-    /// `pythia load` into a new store.
-    Load,
-    /// `pythia load` into a store with changes.
-    LoadMore,
-    /// `pythia update` of a store that was only loaded.
-    FirstUpdate,
-    /// `pythia update` of a store with changes, whose last writer was killed.
-    Update,
-    /// `pythia compact`.
-    Compact,
-    /// `pythia backup` into a new folder.
-    Backup,
-    /// `pythia backup` into a folder with an older backup.
-    BackupMore,
-    /// `pythia restore`.
-    Restore,
-    /// A process that does all kinds of steps and continues after errors.
-    Session,
-}
-
-impl Operation {
-    const ALL: [Self; 9] = [
-        Self::Load,
-        Self::LoadMore,
-        Self::FirstUpdate,
-        Self::Update,
-        Self::Compact,
-        Self::Backup,
-        Self::BackupMore,
-        Self::Restore,
-        Self::Session,
-    ];
-
-    /// Returns the folder of the template that the operation starts with.
-    fn template(self) -> &'static str {
-        match self {
-            Self::Load => "nothing",
-            Self::FirstUpdate => "loaded",
-            Self::Backup => "written",
-            _ => "backed-up",
-        }
-    }
-}
 
 /// The least expected contents: the ledger of each store, `None` if the store may be missing.
 #[derive(Clone, Debug)]
@@ -136,9 +89,9 @@ impl Syscalls {
     pub fn prepare(program: PathBuf, folder: &Path, seed: u64) -> Result<Self> {
         std::fs::create_dir_all(folder)?;
         let library = folder.join("failing.so");
-        compile(folder, &library)?;
+        templates::compile(folder, &library)?;
         let templates = folder.join("templates");
-        let (written, backed_up) = make_templates(&templates, seed)?;
+        let (written, backed_up) = templates::make(&templates, seed)?;
         let mut campaign = Self {
             program,
             library,
@@ -211,6 +164,7 @@ impl Syscalls {
         let (store, load) = match operation {
             Operation::Load => (None, 1),
             Operation::FirstUpdate => (Some(loaded()), 1),
+            Operation::Upgrade => (Some(templates::earlier()), 1),
             _ => (Some(self.written.clone()), self.written.loads + 1),
         };
         std::fs::write(folder.join("load.nt"), history::load_text(load))?;
@@ -317,11 +271,12 @@ impl Attempts<'_> {
         };
         what.inspect(|what| tally.add(what, 1));
         if ended.succeeded {
-            self.succeeded();
+            self.succeeded(tally)?;
         }
         if let Some(store) = &mut self.least.store {
             store.raise(&ended.heard.ledger);
         }
+        tally.add(WHOLE_GRAPHS, ended.heard.whole_graphs);
         if let Some(backup) = ended.heard.backup.clone() {
             self.least.backup = Some(backup);
         }
@@ -336,7 +291,7 @@ impl Attempts<'_> {
     }
 
     /// Raises the least contents that later checks expect. Called after the operation has succeeded.
-    fn succeeded(&mut self) {
+    fn succeeded(&mut self, tally: &Tally) -> Result<()> {
         let number = self.number();
         let LeastContents {
             store,
@@ -357,8 +312,19 @@ impl Attempts<'_> {
             }
             Operation::Backup | Operation::BackupMore => backup.clone_from(store),
             Operation::Restore => restored.clone_from(backup),
-            Operation::Compact | Operation::Session => {}
+            Operation::Upgrade => {
+                let is_upgraded = self.home.open()?.has_newest_base();
+                ensure!(is_upgraded, "it is not upgraded");
+                tally.add("upgrades done", 1);
+            }
+            Operation::Optimize => {
+                let compared = indexes::check(&self.home.open()?)?;
+                ensure!(compared > 0, "there are no indexes");
+                tally.add("answers of indexes compared", compared);
+            }
+            Operation::Compact | Operation::Graphs | Operation::Session => {}
         }
+        Ok(())
     }
 
     /// Returns the number of the commit that an update makes.
@@ -389,53 +355,20 @@ impl Attempts<'_> {
         restored.context("what was restored").map(|_| ())
     }
 
-    fn arguments(&self) -> Vec<OsString> {
-        let store = self.home.store().into_os_string();
-        let input = self.folder.join("load.nt").into_os_string();
-        let text = |text: &str| OsString::from(text);
-        match self.operation {
-            Operation::Load | Operation::LoadMore => {
-                let options = ["--quiet", "--threads", "1", "--memory", "64M"];
-                let mut all = vec![text("load"), text("-l"), store];
-                all.extend(options.map(OsString::from));
-                all.push(input);
-                all
-            }
-            Operation::FirstUpdate | Operation::Update => {
-                let update = history::commit_text(0, self.number());
-                vec![text("update"), text("-l"), store, text("-u"), update.into()]
-            }
-            Operation::Compact => {
-                let options = ["--memory", "64M"].map(OsString::from);
-                [vec![text("compact"), text("-l"), store], options.into()].concat()
-            }
-            Operation::Backup | Operation::BackupMore => {
-                vec![text("backup"), text("-l"), store, self.home.backup().into()]
-            }
-            Operation::Restore => {
-                let target = self.restored().store().into_os_string();
-                vec![
-                    text("restore"),
-                    self.home.backup().into(),
-                    text("-l"),
-                    target,
-                ]
-            }
-            Operation::Session => {
-                let victim = ["bench", "syscalls", "--seed"].map(OsString::from);
-                let seed = self.campaign.seed.to_string().into();
-                let folder = self.home.folder().as_os_str().to_owned();
-                [victim.into(), vec![seed, text("--victim"), folder]].concat()
-            }
-        }
-    }
-
     /// Runs the operation in a process of its own.
     fn run(&self, faults: Faults) -> Result<ProcessEnd> {
         let report = self.folder.join("report");
         std::fs::write(&report, [0; REPORT_BYTES])?;
         let mut command = Command::new(&self.campaign.program);
-        command.args(self.arguments());
+        let paths = operation::Paths {
+            home: &self.home,
+            restored: &self.restored(),
+            input: &self.folder.join("load.nt"),
+        };
+        let arguments = self
+            .operation
+            .arguments(&paths, self.number(), self.campaign.seed);
+        command.args(arguments);
         command.env("LD_PRELOAD", &self.campaign.library);
         command.env("FAILING_BELOW", self.home.folder());
         command.env("FAILING_REPORT", &report);
@@ -499,7 +432,10 @@ fn check_store(home: &StoreFolder, at_least: Option<&Ledger>) -> Result<Option<L
         return Ok(None);
     }
     let nothing = Ledger::new(1);
-    let found = history::find_all(&home.open()?, at_least.unwrap_or(&nothing))?;
+    let store = home.open()?;
+    let found = history::find_all(&store, at_least.unwrap_or(&nothing))?;
+    indexes::check(&store).context("the optional indexes")?;
+    drop(store);
     home.verify()?;
     Ok(Some(found))
 }
@@ -510,124 +446,6 @@ fn loaded() -> Ledger {
         loads: 1,
         ..Ledger::new(1)
     }
-}
-
-fn compile(folder: &Path, library: &Path) -> Result<()> {
-    let source = folder.join("failing.c");
-    std::fs::File::create(&source)?.write_all(LIBRARY.as_bytes())?;
-    let mut compiler = Command::new("cc");
-    compiler.args(["-shared", "-fPIC", "-O1", "-o"]);
-    let output = compiler.arg(library).arg(&source).arg("-ldl").output();
-    let output = output.context("run cc, the C compiler that building Pythia needs, too")?;
-    ensure!(
-        output.status.success(),
-        "cc: {}",
-        String::from_utf8_lossy(&output.stderr)
-    );
-    Ok(())
-}
-
-/// Creates the initial stores. Returns the histories of those with changes and of their backup.
-fn make_templates(templates: &Path, seed: u64) -> Result<(Ledger, Ledger)> {
-    let loaded = StoreFolder::new(&templates.join("loaded"));
-    let options = load_options(templates);
-    let text = history::load_text(1);
-    let source = pythia::Source::from_reader(
-        "load 1".to_owned(),
-        std::io::Cursor::new(text),
-        pythia::RdfFormat::NTriples,
-        pythia::Compression::None,
-    )?;
-    pythia::load(&loaded.store(), vec![source], &options, &Default::default())?;
-
-    let work = StoreFolder::new(&templates.join("being-written"));
-    work.create()?;
-    let settings = Settings {
-        has_second_log: false,
-        ..Settings::draw(seed)
-    };
-    let store = work.open_for_writing(&settings.write_options(&work, false))?;
-    let (mut ledger, mut backup) = (Ledger::new(1), None);
-    let mut random = SmallRng::seed_from_u64(mix(seed, 1));
-    let back_up = || pythia::backup(&work.store(), &work.backup()).map(|_| ());
-    let mut script = Script {
-        random: &mut random,
-        ledger: &mut ledger,
-        back_up: &back_up,
-        backup: &mut backup,
-        load_options: options,
-    };
-    for _ in 0..16 {
-        script.step(&store)?;
-    }
-    back_up()?;
-    let backed_up = script.ledger.clone();
-    for _ in 0..6 {
-        script.step(&store)?;
-    }
-    history::commit(&store, 0, script.ledger.commits[0] + 1)?;
-    script.ledger.commits[0] += 1;
-    let backed_up = script.backup.clone().unwrap_or(backed_up);
-    // Copied while it is open, as if the writer had been killed.
-    copy_folder(work.folder(), &templates.join("backed-up"))?;
-    copy_folder(&work.store(), &templates.join("written").join("store"))?;
-    Ok((ledger, backed_up))
-}
-
-/// Runs as the process that continues after errors: does some steps, prints acknowledgements on standard output and
-/// failures on standard error.
-///
-/// # Errors
-/// Fails if a step failed, or if less is read in the end than was acknowledged.
-pub fn be_the_victim(folder: &Path, seed: u64) -> Result<()> {
-    let home = StoreFolder::new(folder);
-    let settings = Settings::draw(seed);
-    let store = home.open_for_writing(&settings.write_options(&home, false))?;
-    let nothing = Ledger::new(1);
-    let mut ledger = history::find(&store, &nothing, &nothing)?;
-    let mut random = SmallRng::seed_from_u64(mix(seed, 2));
-    let mut backup = None;
-    let back_up = || pythia::backup(&home.store(), &home.backup()).map(|_| ());
-    let mut failed = 0;
-    for _ in 0..STEPS {
-        let (before, had_backup) = (ledger.clone(), backup.clone());
-        let mut script = Script {
-            random: &mut random,
-            ledger: &mut ledger,
-            back_up: &back_up,
-            backup: &mut backup,
-            load_options: load_options(folder),
-        };
-        if let Err(error) = script.step(&store) {
-            eprintln!("{:#}", anyhow::Error::from(error));
-            failed += 1;
-        }
-        let [number] = ledger.commits[..] else {
-            unreachable!("one client")
-        };
-        if number > before.commits[0] {
-            Acknowledged::Commit { client: 0, number }.print()?;
-        }
-        if ledger.loads > before.loads {
-            let number = ledger.loads;
-            Acknowledged::Load { number }.print()?;
-        }
-        if let Some(backup) = backup
-            .as_ref()
-            .filter(|backup| had_backup.as_ref() != Some(backup))
-        {
-            Acknowledged::Backup(backup.clone()).print()?;
-        }
-    }
-    if let Err(error) = history::find(&store, &nothing, &ledger) {
-        ensure!(!error.is::<history::Lost>(), "{LOST}: {error:#}");
-        // The failing call was one of these. It fails once.
-        eprintln!("{error:#}");
-        failed += 1;
-        history::find(&store, &nothing, &ledger).context(LOST)?;
-    }
-    ensure!(failed == 0, "{failed} of {STEPS} steps failed");
-    Ok(())
 }
 
 fn greatest_common_divisor(a: u64, b: u64) -> u64 {

@@ -79,10 +79,11 @@ fn this_program() -> Result<PathBuf> {
 
 /// Kill processes that write to a store, and check that all acknowledged commits survive
 ///
-/// A process commits with several clients, loads files, compacts and makes backups, and is killed
-/// at a random moment; then the store is opened again. A store goes through eight kills and is
-/// verified after the last. Every tenth store belongs to a server that gets the same requests over
-/// HTTP. Fails at the first commit that is missing or incomplete.
+/// A process commits with several clients, loads files, changes whole graphs, compacts, builds
+/// indexes and makes backups, and is killed at a random moment; then the store is opened again. A
+/// store goes through eight kills and is verified after the last. Every tenth store belongs to a
+/// server that gets the same requests over HTTP. A quarter of the stores have an earlier format at
+/// first, and upgrades are killed, too. Fails at the first commit that is missing or incomplete.
 ///
 ///   pythia bench kills --rounds 10000
 #[derive(Args)]
@@ -104,7 +105,7 @@ pub(super) struct Kills {
     clients: usize,
 
     /// Maximum lifetime of most processes; one in ten lives up to three times as long
-    #[arg(long, default_value_t = 0.1, value_name = "SECONDS")]
+    #[arg(long, default_value_t = 0.2, value_name = "SECONDS")]
     life: f64,
 
     /// Run as the process that is killed, in this folder
@@ -134,7 +135,7 @@ impl Kills {
 /// Cut the power of faulty devices during writes, and check that all durable commits survive
 ///
 /// The device is simulated in memory. A power cut loses, tears or reorders the data that was not
-/// synced.
+/// synced. A third of the stores have an earlier format at first.
 ///
 ///   pythia bench power-cuts --rounds 1000
 #[derive(Args)]
@@ -157,8 +158,9 @@ impl PowerCuts {
 
 /// Make each system call fail once, and check that nothing is lost and that retries succeed
 ///
-/// Loads, updates, compactions, backups and restores run as processes in which one call on a file
-/// of the store or the backup fails; then again, with a second failure or a kill, then without.
+/// Loads, updates, changes of whole graphs, compactions, upgrades, builds of indexes, backups and
+/// restores run as processes in which one call on a file of the store or the backup fails; then
+/// again, with a second failure or a kill, then without.
 /// There are as many rounds as calls; a smaller number of rounds includes some of each operation.
 /// Needs the C compiler `cc`.
 ///
@@ -176,12 +178,16 @@ pub(super) struct Syscalls {
     /// Run as the process that continues after errors, in this folder
     #[arg(long, hide = true)]
     victim: Option<PathBuf>,
+
+    /// As this process, change whole graphs only
+    #[arg(long, hide = true, requires = "victim")]
+    graphs: bool,
 }
 
 impl Syscalls {
     pub(super) fn run(self) -> Result<()> {
         if let Some(folder) = &self.victim {
-            return faults::syscalls::be_the_victim(folder, self.which.seed);
+            return faults::syscalls::be_the_victim(folder, self.which.seed, self.graphs);
         }
         let folder = tempfile::tempdir_in(&self.which.folder)?;
         let folder = folder.path().canonicalize()?;
