@@ -88,6 +88,29 @@ impl Drop for Unnamed<'_> {
     }
 }
 
+/// A new manifest beside the old one: what is left is a rename, which needs no space on the device. Dropping this removes
+/// the new manifest.
+#[derive(Debug)]
+pub(crate) struct PreparedManifest<'s> {
+    written: Unnamed<'s>,
+}
+
+impl PreparedManifest<'_> {
+    /// Makes this the state of the store, as [`Manifest::switch`] does.
+    pub(crate) fn switch(self, unnamed: Unnamed<'_>) -> Result<(), StoreError> {
+        let storage = self.written.storage;
+        self.keep();
+        unnamed.keep();
+        let renamed = storage.rename(NEW_MANIFEST_NAME, MANIFEST_NAME);
+        renamed.map_err(|cause| StoreError::Switching { cause })
+    }
+
+    /// Leaves the new manifest where it is: it may be that of another store.
+    pub(crate) fn keep(self) {
+        self.written.keep();
+    }
+}
+
 /// The state of a store.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Manifest {
@@ -170,18 +193,24 @@ impl Manifest {
     /// # Errors
     /// [`StoreError::Switching`] if this may already be the state of the store: the new files stay. After any other
     /// error the store is unchanged and the new files are removed.
-    pub fn switch(
+    pub fn switch(&self, storage: &dyn Storage, unnamed: Unnamed<'_>) -> Result<(), StoreError> {
+        self.prepare(storage)?.switch(unnamed)
+    }
+
+    /// Writes the new manifest beside the old one, durably.
+    ///
+    /// # Errors
+    /// The store is unchanged, and the new manifest removed.
+    pub(crate) fn prepare<'s>(
         &self,
-        storage: &dyn Storage,
-        mut unnamed: Unnamed<'_>,
-    ) -> Result<(), StoreError> {
-        unnamed.push(NEW_MANIFEST_NAME.to_owned());
+        storage: &'s dyn Storage,
+    ) -> Result<PreparedManifest<'s>, StoreError> {
+        let mut written = Unnamed::new(storage);
+        written.push(NEW_MANIFEST_NAME.to_owned());
         let mut file = storage.create(NEW_MANIFEST_NAME)?;
         file.append(&self.to_bytes())?;
         file.sync()?;
-        unnamed.keep();
-        let renamed = storage.rename(NEW_MANIFEST_NAME, MANIFEST_NAME);
-        renamed.map_err(|cause| StoreError::Switching { cause })
+        Ok(PreparedManifest { written })
     }
 
     /// Removes leftovers of interrupted writes: segments and auxiliary files that this manifest does not name

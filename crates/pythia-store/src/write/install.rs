@@ -16,7 +16,7 @@ use super::{Head, NewState, Writer};
 use crate::StoreError;
 use crate::delta::device::DeviceRun;
 use crate::delta::{Delta, TermStore, TermView};
-use crate::manifest::{AuxiliaryKind, Manifest, Unnamed};
+use crate::manifest::{AuxiliaryKind, Manifest, PreparedManifest, Unnamed};
 use crate::snapshot::Snapshot;
 use crate::version::Version;
 
@@ -34,7 +34,7 @@ impl Writer {
         let Some(new) = head.unsettled.take() else {
             return Ok(());
         };
-        let put = self.put_in_place(head, &new, self.unnamed([]));
+        let put = self.put_in_place(head, &new, self.unnamed([]), None);
         put.map_err(|error| {
             head.unsettled = Some(new);
             StoreError::Unsettled {
@@ -82,7 +82,7 @@ impl Writer {
             false => version.with_layout(system::random_u64()),
         };
         let new = NewState::new(manifest, snapshot.with_version(version));
-        let put = self.put_in_place(head, &new, unnamed);
+        let put = self.put_in_place(head, &new, unnamed, None);
         if matches!(put, Err(StoreError::Switching { .. })) {
             head.unsettled = Some(new);
         }
@@ -98,27 +98,23 @@ impl Writer {
         &self,
         head: &mut Head,
         below: &Snapshot,
-        mut run: Arc<DeviceRun>,
+        run: Arc<DeviceRun>,
         submit: impl FnOnce(&Snapshot) -> Result<Submission, StoreError>,
         unnamed: Unnamed<'_>,
     ) -> Result<(), StoreError> {
-        let mut device = head.delta().device().to_vec();
-        let mut manifest = self.manifest();
         let mut unnamed_too = self.unnamed([]);
-        if let Some(entry) = self.write_memory_run(below)? {
-            unnamed_too.push(entry.id.folder());
-            device.push(Arc::new(DeviceRun::open(&self.pool, &entry)?));
-            manifest.runs.push(entry);
-        }
         let is_empty = run.entry().changes() == 0;
-        if !is_empty {
-            let unshared = Arc::get_mut(&mut run).expect("nothing else refers to it");
-            unshared.number_terms(&first_new(&head.snapshot.base_terms(), &device));
-            manifest.runs.push(run.entry().clone());
-            device.push(run);
-        }
-        let snapshot = on_device(below, device);
-        let submitted = submit(&snapshot)?;
+        let mut new = self.on_top(head, below, run, &mut unnamed_too)?;
+        // Once the log has the commit, nothing may need space any more.
+        let prepared = match self.prepared(head, &new) {
+            Err(StoreError::Replaced) => {
+                unnamed.keep();
+                unnamed_too.keep();
+                return Err(StoreError::Replaced);
+            }
+            prepared => prepared?,
+        };
+        let submitted = submit(&new.snapshot)?;
         self.log.wait(submitted.ticket)?;
         head.last += 1;
         let last = head.last;
@@ -128,34 +124,83 @@ impl Writer {
         };
         let changed = &submitted.changed;
         let version = head.snapshot.versioned().committed(changed, version);
-        let snapshot = snapshot.with_version(version);
+        new.snapshot = new.snapshot.with_version(version);
         // Transactions that have not seen the commit may have changed the same quads.
         head.recent.forget_all(last);
-        log_of(&mut manifest).position = Position(last + 1);
         // The log has the commit: if it cannot be put in place now, that must happen before anything else.
         unnamed_too.keep();
         if !is_empty {
             unnamed.keep();
         }
-        head.unsettled = Some(NewState::new(manifest, snapshot));
-        self.check(head)
+        let put = self.put_in_place(head, &new, self.unnamed([]), Some(prepared));
+        put.map_err(|error| {
+            head.unsettled = Some(new);
+            StoreError::Unsettled {
+                cause: Box::new(error),
+            }
+        })
     }
 
+    /// Returns the state after the next commit, which is `run`, unless it is empty, on top of `below`. Its changes in
+    /// memory are written as a run, which is added to `unnamed`.
+    fn on_top(
+        &self,
+        head: &Head,
+        below: &Snapshot,
+        mut run: Arc<DeviceRun>,
+        unnamed: &mut Unnamed<'_>,
+    ) -> Result<NewState, StoreError> {
+        let mut device = head.delta().device().to_vec();
+        let mut manifest = self.manifest();
+        if let Some(entry) = self.write_memory_run(below)? {
+            unnamed.push(entry.id.folder());
+            device.push(Arc::new(DeviceRun::open(&self.pool, &entry)?));
+            manifest.runs.push(entry);
+        }
+        if run.entry().changes() > 0 {
+            let unshared = Arc::get_mut(&mut run).expect("nothing else refers to it");
+            unshared.number_terms(&first_new(&head.snapshot.base_terms(), &device));
+            manifest.runs.push(run.entry().clone());
+            device.push(run);
+        }
+        let commit = head.last + 1;
+        log_of(&mut manifest).position = Position(commit + 1);
+        Ok(NewState::new(manifest, on_device(below, device)))
+    }
+
+    /// Writes the manifest of a new state beside that of the store.
+    fn prepared(
+        &self,
+        head: &mut Head,
+        new: &NewState,
+    ) -> Result<PreparedManifest<'_>, StoreError> {
+        self.refuse_another(head, None)?;
+        new.manifest.prepare(&**self.pool.storage())
+    }
+
+    /// Puts a new state in place, whose manifest may be written already.
     fn put_in_place(
         &self,
         head: &mut Head,
         new: &NewState,
         unnamed: Unnamed<'_>,
+        prepared: Option<PreparedManifest<'_>>,
     ) -> Result<(), StoreError> {
         let storage = &**self.pool.storage();
         if let Err(error) = self.refuse_another(head, Some(new)) {
             if matches!(error, StoreError::Replaced) {
                 // The new files may have these names, too; the next writer knows which it needs.
                 unnamed.keep();
+                if let Some(prepared) = prepared {
+                    prepared.keep();
+                }
             }
             return Err(error);
         }
-        new.manifest.switch(storage, unnamed)?;
+        match prepared {
+            Some(prepared) => prepared.switch(unnamed)?,
+            None => new.manifest.switch(storage, unnamed)?,
+        }
         let is_compacted = !Arc::ptr_eq(head.snapshot.base(), new.snapshot.base());
         if !head.snapshot.base().shares_ids_with(new.snapshot.base()) {
             // Transactions that began before hold other ids.

@@ -14,6 +14,8 @@ mod conflicts;
 #[cfg(test)]
 mod fault_tests;
 #[cfg(test)]
+mod full_disk_tests;
+#[cfg(test)]
 mod graphs_tests;
 mod indexes;
 #[cfg(test)]
