@@ -2,12 +2,13 @@
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use pythia_io::{MemoryStorage, Storage};
 use pythia_rdf::{TermKey, TermKind};
 
 use super::tests::{Named, aside, change, contents, contents_of, empty, open, open_spilling};
-use super::{Transaction, TransactionOptions};
+use super::{Allowance, Transaction, TransactionOptions};
 use crate::store::Store;
 use crate::verify::{VerifyOptions, verify};
 use crate::{GraphFilter, Isolation, QuadPattern, StoreError};
@@ -118,6 +119,40 @@ fn what_is_not_committed_leaves_no_run() {
     }
     drop(store);
     sound(storage, (0..9).chain(10..20).chain([25]));
+}
+
+/// Gives memory until it is used up.
+struct Memory(Arc<AtomicBool>);
+
+impl Allowance for Memory {
+    fn set(&mut self, bytes: usize) -> Result<(), String> {
+        match bytes > 0 && self.0.load(Ordering::Relaxed) {
+            true => Err("it is used up".to_owned()),
+            false => Ok(()),
+        }
+    }
+
+    fn left(&self) -> usize {
+        usize::MAX
+    }
+}
+
+#[test]
+fn a_commit_without_memory_leaves_no_run() {
+    let (storage, store) = store();
+    let before = runs(&storage);
+    let is_used_up = Arc::new(AtomicBool::new(false));
+    let options = TransactionOptions {
+        changes: Some(Box::new(Memory(Arc::clone(&is_used_up)))),
+        ..TransactionOptions::default()
+    };
+    let mut transaction = store.begin_with(options).expect("a writer");
+    put(&mut transaction, 20..50, true);
+    let run = transaction.spilled_run().expect("memory").expect("changes");
+    is_used_up.store(true, Ordering::Relaxed);
+    let committed = transaction.commit_spilled(run, None);
+    assert!(matches!(committed, Err(StoreError::Allowance { .. })));
+    assert_eq!(runs(&storage), before);
 }
 
 #[test]

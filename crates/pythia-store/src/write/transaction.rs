@@ -431,8 +431,9 @@ impl Transaction {
         })
     }
 
-    /// Takes all changes out of the view, as one run on the device, if some of them are there and not all cancel.
-    fn spilled_run(&mut self) -> Result<Option<Arc<DeviceRun>>, StoreError> {
+    /// Takes all changes out of the view, as one run on the device, if some of them are there and not all cancel. From now
+    /// on the caller removes it.
+    pub(super) fn spilled_run(&mut self) -> Result<Option<Arc<DeviceRun>>, StoreError> {
         if self.spilled.is_none() {
             return Ok(None);
         }
@@ -446,12 +447,17 @@ impl Transaction {
         // Snapshots may refer to a run that was not merged.
         Ok(Some(match Arc::try_unwrap(run) {
             Ok(run) => Arc::new(run),
-            Err(shared) => Arc::new(DeviceRun::open(&self.writer.pool, shared.entry())?),
+            Err(shared) => {
+                let unnamed = self.writer.unnamed([shared.entry().id.folder()]);
+                let run = DeviceRun::open(&self.writer.pool, shared.entry())?;
+                unnamed.keep();
+                Arc::new(run)
+            }
         }))
     }
 
     /// Commits changes on the device.
-    fn commit_spilled(
+    pub(super) fn commit_spilled(
         mut self,
         run: Arc<DeviceRun>,
         key: Option<&str>,
@@ -460,7 +466,11 @@ impl Transaction {
             0 => 0,
             terms => self.terms.memory_bytes() + terms * 2 * NUMBER_BYTES + RENUMBERED_BYTES,
         };
-        self.charge(run.memory_bytes() + of_terms + WRITING_BYTES)?;
+        let charged = self.charge(run.memory_bytes() + of_terms + WRITING_BYTES);
+        if let Err(error) = charged {
+            drop(self.writer.unnamed([run.entry().id.folder()]));
+            return Err(error);
+        }
         let reads = self.view.reads().and_then(Reads::take);
         self.writer.commit_large(LargeProposal {
             begin: self.begun.position,
