@@ -199,6 +199,16 @@ pub(crate) struct GraphCounter {
 }
 
 impl GraphCounter {
+    /// Returns a counter of the graphs that the counts of the same quads list: which ones these are depends on the order
+    /// in which the quads were counted.
+    pub(crate) fn of_listed(counts: &GraphStatistics) -> Self {
+        let listed = counts.graphs.iter().map(|(graph, _)| (graph.0, 0));
+        Self {
+            quads: listed.collect(),
+            ..Self::default()
+        }
+    }
+
     #[inline]
     pub(crate) fn count(&mut self, graph: u64) {
         if graph != self.last {
@@ -268,5 +278,22 @@ mod tests {
         assert_eq!(graphs.unlisted_quads, 10);
         assert_eq!(graphs.default_graph_quads(), 1);
         assert_eq!(graphs.quads(TermId(GRAPHS_MAX as u64 + 5)), None);
+    }
+
+    #[test]
+    fn counts_of_listed_graphs_do_not_depend_on_the_order_of_quads() {
+        let graphs = 0..=GRAPHS_MAX as u64 + 10;
+        let mut counter = GraphCounter::default();
+        graphs.clone().for_each(|graph| counter.count(graph));
+        let counts = counter.finish();
+        let again = |graphs: &mut dyn Iterator<Item = u64>| {
+            let mut counter = GraphCounter::of_listed(&counts);
+            graphs.for_each(|graph| counter.count(graph));
+            counter.finish()
+        };
+        assert_eq!(again(&mut graphs.clone().rev()), counts);
+        assert_ne!(again(&mut graphs.clone().skip(1)), counts);
+        assert_ne!(again(&mut graphs.clone().skip(2)), counts);
+        assert_ne!(again(&mut graphs.chain([7])), counts);
     }
 }

@@ -108,9 +108,14 @@ fn print_text(
     out: &mut impl Write,
 ) -> Result<()> {
     let s = &report.statistics;
+    // Only so many graphs are counted one by one.
+    let more_than = match s.graphs.is_complete() {
+        true => "",
+        false => "more than ",
+    };
     writeln!(
         out,
-        "{} quads, {} distinct subjects, {} distinct objects, {} predicates, {} named graphs",
+        "{} quads, {} distinct subjects, {} distinct objects, {} predicates, {more_than}{} named graphs",
         human_count(s.quads),
         human_count(s.subjects),
         human_count(s.objects),

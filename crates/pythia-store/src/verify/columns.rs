@@ -43,7 +43,7 @@ impl Check<'_> {
                 Order::Gpso => PredicateCounter::of_nothing(),
                 _ => PredicateCounter::default(),
             },
-            graphs: GraphCounter::default(),
+            graphs: GraphCounter::of_listed(&segment.statistics().graphs),
             quads: 0,
             fingerprint: Fingerprint::default(),
             named_quads: 0,

@@ -6,6 +6,7 @@ use pythia_rdf::TermId;
 
 use super::tests::{Named, change, contents_of, empty, load, open};
 use crate::statistics::GRAPHS_MAX;
+use crate::verify::{VerifyOptions, verify};
 use crate::{Snapshot, StoreError};
 
 fn quad(graph: usize, number: usize) -> Named {
@@ -14,7 +15,9 @@ fn quad(graph: usize, number: usize) -> Named {
         0 => String::new(),
         graph => name("g", graph),
     };
-    [name("s", number), name("p", 0), name("o", number), graph]
+    // Subjects and objects are in opposite orders, so each order of quads has the graphs in its own.
+    let object = name("o", 999_999 - number);
+    [name("s", number), name("p", 0), object, graph]
 }
 
 /// Returns the numbers of the named graphs.
@@ -39,7 +42,8 @@ fn graphs(snapshot: &Snapshot) -> BTreeSet<usize> {
 
 #[test]
 fn all_graphs_are_listed_whatever_their_number() {
-    let store = open(empty()).expect("memory");
+    let disk = empty();
+    let store = open(disk.clone()).expect("memory");
     let most = GRAPHS_MAX + 20;
     // One graph has as many quads as all others, and fills pages.
     let small = (1..=most).map(|graph| quad(graph, graph % 7));
@@ -75,4 +79,7 @@ fn all_graphs_are_listed_whatever_their_number() {
     let snapshot = store.snapshot();
     assert_eq!(graphs(&snapshot), expected);
     assert_eq!(contents_of(&snapshot), model);
+    drop((snapshot, store));
+    let report = verify(disk, VerifyOptions::default(), &mut |_| {});
+    assert_eq!(report.problems, []);
 }
