@@ -62,6 +62,42 @@ fn a_compaction_that_finds_the_disk_full_leaves_nothing_at_any_step() {
     }
 }
 
+/// Their changes cancel out, so that a compaction is never due for them.
+#[test]
+fn terms_of_quads_that_come_and_go_are_dropped() {
+    let disk = empty();
+    let mut options = write_options();
+    options.maintenance.compaction_quads_min = 100;
+    let store = Store::open_storage_for_writing(disk.clone(), OPEN, &options).expect("memory");
+    change(&store, &many(0, 50), &[]).expect("memory");
+    store.compact().expect("memory");
+    let dictionary = store
+        .manifest()
+        .dictionary
+        .clone()
+        .expect("the newest format");
+    let (mut terms_max, mut compacted) = (0, 0);
+    for round in 0..40 {
+        let quads = many(1000 + round * 500, 500);
+        change(&store, &quads, &[]).expect("memory");
+        change(&store, &[], &quads).expect("memory");
+        store.flush().expect("memory");
+        let before = store.manifest().segment;
+        store.maintain().expect("memory");
+        let manifest = store.manifest();
+        compacted += u64::from(manifest.segment != before);
+        let runs = manifest.runs.iter();
+        terms_max = terms_max.max(runs.map(|run| run.term_count()).sum::<u64>());
+    }
+    // Half as many as there are in the dictionary, and those of a round.
+    assert!(terms_max < 100 + dictionary.terms / 2 + 500, "{terms_max}");
+    assert!((2..=40).contains(&compacted), "{compacted} compactions");
+    assert_eq!(contents(&store), many(0, 50).into_iter().collect());
+    drop(store);
+    let report = verify(disk, VerifyOptions::default(), &mut |_| {});
+    assert_eq!(report.problems, []);
+}
+
 /// Makes a store with an interrupted compaction and many commits since, opened with too little memory for any change.
 fn interrupted(commits: u32, runs_max: usize) -> (Arc<MemoryStorage>, Store) {
     let disk = empty();

@@ -6,7 +6,7 @@ use pythia_log::LogOptions;
 
 use crate::compact::{CompactionOptions, Extent};
 use crate::delta::device::merge::terms_are_consecutive;
-use crate::manifest::{Manifest, RunEntry};
+use crate::manifest::{DictionaryEntry, Manifest, RunEntry};
 
 /// Upper limit of the runs on the device: every read checks each of them.
 pub const RUNS_MAX: usize = 32;
@@ -38,7 +38,8 @@ pub struct MaintenanceOptions {
     pub runs_max: usize,
     /// The store is compacted when changes reach this percentage of the base.
     pub compaction_percent: u64,
-    /// Minimum number of changed quads for a compaction.
+    /// Minimum number of changed quads for a compaction, and of later terms for one that writes the dictionary again
+    /// because of them.
     pub compaction_quads_min: u64,
     /// Bytes per second that merging and compaction may write; `None` is no limit.
     pub bytes_per_second: Option<u64>,
@@ -73,11 +74,10 @@ impl MaintenanceOptions {
         let Some(dictionary) = &manifest.dictionary else {
             return Extent::Whole;
         };
-        let later: u64 = manifest.runs.iter().map(RunEntry::term_count).sum();
         let removed: u64 = manifest.runs.iter().map(|run| run.removed.quads).sum();
         let added: u64 = manifest.runs.iter().map(|run| run.added.quads).sum();
         let quads = (manifest.quads + added).saturating_sub(removed);
-        let is_kept = 2 * later < dictionary.terms
+        let is_kept = 2 * later_terms(manifest) < dictionary.terms
             && 2 * quads >= dictionary.quads
             && terms_are_consecutive(&manifest.runs);
         match is_kept {
@@ -86,10 +86,19 @@ impl MaintenanceOptions {
         }
     }
 
-    /// Returns whether enough has changed for a compaction.
+    /// Returns whether enough has changed for a compaction: quads, or terms. Where the same quads come and go, few have
+    /// changed in the end, but the terms of all of them are there, and only a new dictionary drops those that are not used.
     pub(crate) fn is_compaction_due(&self, manifest: &Manifest) -> bool {
         let changes: u64 = manifest.runs.iter().map(RunEntry::changes).sum();
-        changes >= self.compaction_quads_min
-            && changes * 100 >= manifest.quads * self.compaction_percent
+        let least = self.compaction_quads_min;
+        let later = later_terms(manifest);
+        let has_terms = |dictionary: &DictionaryEntry| 2 * later >= dictionary.terms;
+        changes >= least && changes * 100 >= manifest.quads * self.compaction_percent
+            || later >= least && manifest.dictionary.as_ref().is_some_and(has_terms)
     }
+}
+
+/// Returns the number of terms that are not in the dictionary.
+fn later_terms(manifest: &Manifest) -> u64 {
+    manifest.runs.iter().map(RunEntry::term_count).sum()
 }
