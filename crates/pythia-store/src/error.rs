@@ -27,13 +27,13 @@ pub enum StoreError {
 
     /// The store's format is one that this program does not read.
     #[error(
-        "the store was written in format {found}; this program reads format {supported}: \
-         dump it with the version that wrote it and load it again"
+        "the store was written in format {found}, and this program reads formats up to {supported}: \
+         use a later version of Pythia, or dump the store with the version that wrote it and load it again"
     )]
     Format {
         /// The store's format version.
         found: u32,
-        /// The format version of this program.
+        /// The newest format that this program reads.
         supported: u32,
     },
 
@@ -260,6 +260,17 @@ impl StoreError {
     /// Returns whether the same transaction may succeed if it is tried again.
     pub fn is_retryable(&self) -> bool {
         matches!(self, Self::Conflict | Self::Outdated)
+    }
+
+    /// Returns whether a device has no space left, so that the same may succeed once there is some.
+    pub fn is_disk_full(&self) -> bool {
+        match self {
+            Self::Io(error) => matches!(error, IoError::DiskFull { .. }),
+            Self::Log(error) => error.is_disk_full(),
+            Self::Sort(error) => error.is_disk_full(),
+            Self::Unsettled { cause } => cause.is_disk_full(),
+            _ => false,
+        }
     }
 
     /// Makes a [`StoreError::Corrupt`].

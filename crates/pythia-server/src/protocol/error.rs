@@ -82,6 +82,7 @@ impl HttpError {
             LoadError::Temporary { .. } | LoadError::TemporaryLimit { .. } => {
                 StatusCode::INSUFFICIENT_STORAGE
             }
+            error if error.is_disk_full() => StatusCode::INSUFFICIENT_STORAGE,
             LoadError::Store(StoreError::ReadOnly) => StatusCode::FORBIDDEN,
             _ => StatusCode::INTERNAL_SERVER_ERROR,
         };
@@ -211,6 +212,7 @@ fn status_of(error: &QueryError) -> StatusCode {
         | QueryError::Refused { .. }
         | QueryError::Store(StoreError::ReadOnly) => StatusCode::FORBIDDEN,
         QueryError::Store(_) if error.is_retryable() => StatusCode::CONFLICT,
+        QueryError::Store(error) if error.is_disk_full() => StatusCode::INSUFFICIENT_STORAGE,
         QueryError::Cancelled => StatusCode::SERVICE_UNAVAILABLE,
         QueryError::Timeout => StatusCode::GATEWAY_TIMEOUT,
         QueryError::Memory(_) | QueryError::Changes(_) | QueryError::Spill { .. } => {
@@ -219,5 +221,34 @@ fn status_of(error: &QueryError) -> StatusCode {
         QueryError::Service { .. } => StatusCode::BAD_GATEWAY,
         QueryError::RowLimit(_) => StatusCode::PAYLOAD_TOO_LARGE,
         _ => StatusCode::INTERNAL_SERVER_ERROR,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io;
+
+    use super::*;
+
+    #[test]
+    fn a_full_device_is_told_by_its_status() {
+        let full = || LoadError::Temporary {
+            action: "write",
+            what: "rows",
+            folder: "/tmp".into(),
+            source: io::ErrorKind::StorageFull.into(),
+        };
+        let store = || StoreError::Sort(Box::new(full()));
+        let unsettled = StoreError::Unsettled {
+            cause: Box::new(store()),
+        };
+        for answer in [
+            HttpError::from(store()),
+            HttpError::from(unsettled),
+            HttpError::of_load(&full()),
+            HttpError::of_load(&LoadError::Store(store())),
+        ] {
+            assert_eq!(answer.status, StatusCode::INSUFFICIENT_STORAGE);
+        }
     }
 }

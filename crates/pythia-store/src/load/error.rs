@@ -57,6 +57,19 @@ pub enum LoadError {
     },
 }
 
+impl LoadError {
+    /// Returns whether a device has no space left, so that the same may succeed once there is some.
+    pub fn is_disk_full(&self) -> bool {
+        use io::ErrorKind::{QuotaExceeded, StorageFull};
+        match self {
+            Self::Store(error) => error.is_disk_full(),
+            Self::Io(error) => matches!(error, IoError::DiskFull { .. }),
+            Self::Temporary { source, .. } => matches!(source.kind(), StorageFull | QuotaExceeded),
+            _ => false,
+        }
+    }
+}
+
 /// Returns a worker's result; its panic becomes an error.
 pub(crate) fn joined<T>(
     result: std::thread::Result<Result<T, LoadError>>,
