@@ -109,6 +109,11 @@ pub fn verify(
     }
     let storage = pythia_io::DirectStorage::open(path, false)?;
     let _lock = pythia_store::StoreLock::shared(&storage)?;
+    // A store of another format is not damaged.
+    if let Err(error @ StoreError::Format { .. }) = pythia_store::manifest::Manifest::read(&storage)
+    {
+        return Err(error);
+    }
     Ok(pythia_store::verify::verify(
         std::sync::Arc::new(storage),
         options,

@@ -2,6 +2,7 @@
 
 mod faults;
 mod log_folders;
+mod newer_format;
 mod open_files;
 mod salvage;
 mod serve;

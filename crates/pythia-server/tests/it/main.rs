@@ -2,6 +2,7 @@
 
 mod connections;
 mod explore;
+mod graphs;
 mod guard;
 mod hidden;
 mod hostile;

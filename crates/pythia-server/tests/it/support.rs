@@ -1,6 +1,7 @@
 //! A server over a store of its own, and a client that takes any answer.
 
 use std::net::SocketAddr;
+use std::path::PathBuf;
 use std::thread::JoinHandle;
 
 use pythia::{Compression, RdfFormat, Source};
@@ -16,7 +17,7 @@ pub(crate) struct Served {
     thread: Option<JoinHandle<()>>,
     agent: Agent,
     /// The stores, which go with the server.
-    _folder: tempfile::TempDir,
+    folder: tempfile::TempDir,
 }
 
 /// An answer.
@@ -68,7 +69,28 @@ impl Served {
             handle,
             thread: Some(std::thread::spawn(move || server.run())),
             agent: agent.into(),
-            _folder: folder,
+            folder,
+        }
+    }
+
+    /// The folder of the dataset.
+    pub(crate) fn store(&self) -> PathBuf {
+        self.folder.path().join("ds")
+    }
+
+    /// Stops the server; returns what is wrong with the dataset's store then.
+    pub(crate) fn stopped(mut self) -> Vec<String> {
+        self.stop();
+        let report = pythia::verify(&self.store(), Default::default(), &mut |_| {});
+        let problems = report.expect("a store").problems.into_iter();
+        problems.map(|problem| format!("{problem:?}")).collect()
+    }
+
+    fn stop(&mut self) {
+        self.handle.stop();
+        let ended = self.thread.take().map(JoinHandle::join);
+        if let Some(ended) = ended.filter(|_| !std::thread::panicking()) {
+            ended.expect("the server ends without a panic");
         }
     }
 
@@ -118,13 +140,7 @@ impl Served {
 
 impl Drop for Served {
     fn drop(&mut self) {
-        self.handle.stop();
-        let ended = self.thread.take().map(JoinHandle::join);
-        if !std::thread::panicking() {
-            ended
-                .expect("it ran")
-                .expect("the server ends without a panic");
-        }
+        self.stop();
     }
 }
 

@@ -304,3 +304,83 @@ fn a_store_of_a_later_format_is_refused_with_both_numbers() {
         assert!(message.contains(&number.to_string()), "{message}");
     }
 }
+
+#[test]
+fn an_upgrade_that_fills_the_disk_leaves_the_old_store_and_nothing_else() {
+    for format in [1, 4, 6] {
+        let fixture = Fixture::new(format);
+        let expected = quads_in(in_memory(&fixture.store()));
+        let calm = FaultyStorage::new(in_memory(&fixture.store()), FaultPlan::none());
+        upgrade(&calm).unwrap();
+        for part in 0..10 {
+            let disk = in_memory(&fixture.store());
+            let folders = |disk: &MemoryStorage| -> Vec<String> {
+                let mut folders = disk.list("").unwrap();
+                // Opening it for writing gives it a log.
+                folders.retain(|name| !name.to_lowercase().starts_with("log"));
+                folders
+            };
+            let before = folders(&disk);
+            let bytes = calm.bytes_appended() * part / 10;
+            let device = FaultyStorage::new(disk.clone(), FaultPlan::disk_of(bytes));
+            let error = upgrade(&device).expect_err("it is full").to_string();
+            assert!(error.contains("no space left on the device"), "{error}");
+            assert_eq!(folders(&disk), before, "format {format}, {bytes} bytes");
+            assert!(
+                quads_in(disk.clone()) == expected,
+                "format {format}, {bytes} bytes"
+            );
+            device.set_plan(FaultPlan::none());
+            upgrade(&device).unwrap();
+            assert!(
+                quads_in(disk.clone()) == expected,
+                "format {format}, {bytes} bytes"
+            );
+            let report = pythia_store::verify::verify(disk, Default::default(), &mut |_| {});
+            assert_eq!(report.problems, []);
+        }
+    }
+}
+
+#[test]
+fn readers_of_a_store_that_is_upgraded_answer_from_its_old_files() {
+    for format in [2, 4, 6] {
+        let fixture = Fixture::new(format);
+        let expected = fixture.contents();
+        let [before, unused] = [(); 2].map(|()| Database::open(fixture.store()).unwrap());
+        let snapshot = before.snapshot();
+        fixture.check(&before, &expected);
+        pythia::upgrade(&fixture.store(), OptimizeOptions::default(), 1)
+            .unwrap()
+            .expect("it was not the newest");
+        // One has pages in memory, the other reads its first ones.
+        fixture.check(&before, &expected);
+        fixture.check(&unused, &expected);
+        assert_eq!(snapshot.statistics().quads, dataset(&expected).len() as u64);
+        fixture.check(&Database::open(fixture.store()).unwrap(), &expected);
+        drop((snapshot, before, unused));
+        fixture.verify();
+    }
+}
+
+#[test]
+fn a_store_that_is_open_for_writing_is_not_upgraded() {
+    for format in [2, 6] {
+        let fixture = Fixture::new(format);
+        let database = Database::open_for_writing(fixture.store()).unwrap();
+        let before = files(&fixture.store());
+        let refused = pythia::upgrade(&fixture.store(), OptimizeOptions::default(), 1);
+        assert!(
+            matches!(refused, Err(StoreError::Writing { .. })),
+            "{refused:?}"
+        );
+        assert!(files(&fixture.store()) == before, "files have changed");
+        fixture.check(&database, &fixture.contents());
+        // What it would do is done by a compaction of the writer.
+        database.store().compact().unwrap();
+        drop(database);
+        let again = pythia::upgrade(&fixture.store(), OptimizeOptions::default(), 1);
+        assert!(again.unwrap().is_none(), "it has the newest format now");
+        fixture.verify();
+    }
+}
