@@ -100,6 +100,17 @@ struct PredicateRow {
 
 type Degrees = [(&'static str, DegreeDistribution)];
 
+/// Returns the number of named graphs, or that there are more than are counted one by one.
+fn named_graphs(report: &StoreReport) -> String {
+    let graphs = &report.statistics.graphs;
+    let listed = graphs.graphs.iter().filter(|(graph, _)| graph.is_bound());
+    let count = human_count(listed.count() as u64);
+    match graphs.is_complete() {
+        true => count,
+        false => format!("more than {count}"),
+    }
+}
+
 fn print_text(
     report: &StoreReport,
     predicates: &[PredicateRow],
@@ -108,19 +119,14 @@ fn print_text(
     out: &mut impl Write,
 ) -> Result<()> {
     let s = &report.statistics;
-    // Only so many graphs are counted one by one.
-    let more_than = match s.graphs.is_complete() {
-        true => "",
-        false => "more than ",
-    };
     writeln!(
         out,
-        "{} quads, {} distinct subjects, {} distinct objects, {} predicates, {more_than}{} named graphs",
+        "{} quads, {} distinct subjects, {} distinct objects, {} predicates, {} named graphs",
         human_count(s.quads),
         human_count(s.subjects),
         human_count(s.objects),
         human_count(s.predicates.len() as u64),
-        human_count(s.graphs.graphs.iter().filter(|(g, _)| g.is_bound()).count() as u64),
+        named_graphs(report),
     )?;
     writeln!(out)?;
     writeln!(
