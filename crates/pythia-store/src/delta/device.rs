@@ -120,6 +120,17 @@ impl DeviceRun {
         self.nodes[end as usize].may_hold(hash_of(node, predicate))
     }
 
+    /// Returns the places of the nodes for which [`Self::touches`] is true.
+    pub(crate) fn touched(
+        &self,
+        end: End,
+        nodes: &[TermId],
+        predicate: Option<TermId>,
+    ) -> Vec<usize> {
+        let hash = |place: usize| hash_of(nodes[place], predicate);
+        self.nodes[end as usize].places_held(nodes.len(), hash)
+    }
+
     /// Returns whether the run adds (or removes) a quad.
     pub(crate) fn has(
         &self,

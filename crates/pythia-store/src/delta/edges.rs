@@ -158,11 +158,8 @@ fn of_run(
     let mut from = 0;
     let mut prefix = [0, predicate.map_or(0, |predicate| predicate.0)];
     let prefix_len = 1 + usize::from(predicate.is_some());
-    for (source, &node) in nodes.iter().enumerate() {
-        if !run.touches(end, node, predicate) {
-            continue;
-        }
-        prefix[0] = node.0;
+    for source in run.touched(end, nodes, predicate) {
+        prefix[0] = nodes[source].0;
         from = rows.position(from, &prefix[..prefix_len], false);
         while from < rows.len() {
             let row = rows.row(from);
@@ -191,8 +188,7 @@ fn of_device_run(
     graph: GraphFilter,
     changes: &mut Vec<EdgeChange>,
 ) -> Result<(), StoreError> {
-    let touched = (0..nodes.len()).filter(|&index| run.touches(end, nodes[index], predicate));
-    let touched: Vec<usize> = touched.collect();
+    let touched = run.touched(end, nodes, predicate);
     if touched.is_empty() {
         return Ok(());
     }

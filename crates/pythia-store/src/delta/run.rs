@@ -227,6 +227,20 @@ impl Run {
         filters.is_none_or(|filters| filters[end as usize].may_hold(hash_of(node, predicate)))
     }
 
+    /// Returns the places of the nodes for which [`Self::touches`] is true.
+    pub(crate) fn touched(
+        &self,
+        end: End,
+        nodes: &[TermId],
+        predicate: Option<TermId>,
+    ) -> Vec<usize> {
+        let Some(filters) = &self.filters else {
+            return (0..nodes.len()).collect();
+        };
+        let hash = |place: usize| hash_of(nodes[place], predicate);
+        filters[end as usize].places_held(nodes.len(), hash)
+    }
+
     /// Returns the changes of predicates, sorted.
     pub(crate) fn predicates(&self) -> &[PredicateChange] {
         &self.predicates

@@ -11,6 +11,8 @@ use crate::StoreError;
 
 /// Words of a block.
 const BLOCK_WORDS: usize = 8;
+/// Lookups whose blocks are fetched together: more than a processor fetches at a time.
+const TOGETHER: usize = 32;
 /// Minimum bits per member; the maximum is below twice as many. The false positive rate is about 1 %.
 const BITS_PER_MEMBER: u64 = 12;
 /// Odd numbers that choose a bit in each word.
@@ -107,6 +109,29 @@ impl StoredFilter {
         let block = &self.blocks[place(hash, self.blocks.len())];
         let mut words = block.iter().zip(SALTS);
         words.all(|(word, salt)| word & bit(hash, salt) != 0)
+    }
+
+    /// Returns which of `count` hashes may be those of members, as [`Self::may_hold`] does for each.
+    pub(crate) fn places_held(&self, count: usize, hash: impl Fn(usize) -> u64) -> Vec<usize> {
+        let mut held = Vec::new();
+        if self.blocks.is_empty() {
+            return held;
+        }
+        for start in (0..count).step_by(TOGETHER) {
+            // Most blocks are not in the processor's caches. Nothing here depends on what is read, so the reads overlap.
+            let mut first_words = [(0, 0); TOGETHER];
+            let places = start..(start + TOGETHER).min(count);
+            for (first, place_of_hash) in first_words.iter_mut().zip(places.clone()) {
+                let hash = hash(place_of_hash);
+                *first = (hash, self.blocks[place(hash, self.blocks.len())][0]);
+            }
+            let candidates = first_words.iter().zip(places);
+            held.extend(candidates.filter_map(|(&(hash, word), place)| {
+                let may_hold = word & bit(hash, SALTS[0]) != 0 && self.may_hold(hash);
+                may_hold.then_some(place)
+            }));
+        }
+        held
     }
 
     /// Returns its bytes of memory.
@@ -218,6 +243,11 @@ mod tests {
             assert!((0..1000).all(|node| filter.may_hold(hash_of_node(node * 37))));
             let wrong = (0..10_000).filter(|node| filter.may_hold(hash_of_node(node * 37 + 5)));
             assert!(wrong.count() < 200);
+            for count in [0, 1, 31, 32, 33, 1000, 20_000] {
+                let hash = |place: usize| hash_of_node(place as u64 * 37 / 2);
+                let expected = (0..count).filter(|&place| filter.may_hold(hash(place)));
+                assert!(filter.places_held(count, hash).into_iter().eq(expected));
+            }
             let mut out = ByteWriter::new();
             filter.write(&mut out);
             let bytes = out.into_bytes();
@@ -230,6 +260,7 @@ mod tests {
     fn an_empty_filter_holds_nothing() {
         let filter = FilterBuilder::new(1 << 16).finish();
         assert!(!filter.may_hold(hash_of_node(0)));
+        assert!(filter.places_held(2, |_| hash_of_node(0)).is_empty());
         assert_eq!(filter.memory_bytes(), 0);
     }
 
