@@ -236,7 +236,7 @@ impl<'o> Changing<'o> {
         Ok(result)
     }
 
-    /// Returns whether a tenth of the quads has changed since the last compaction.
+    /// Returns whether so much has changed since the last compaction that another is due.
     fn is_due(&self) -> bool {
         let manifest = self.store.manifest();
         let changes: u64 = manifest.runs.iter().map(|run| run.changes()).sum();

@@ -57,7 +57,7 @@ impl Default for MaintenanceOptions {
             memory_bytes: 64 << 20,
             transaction_bytes: 64 << 20,
             runs_max: RUNS_MAX,
-            compaction_percent: 10,
+            compaction_percent: 6,
             compaction_quads_min: 1 << 16,
             bytes_per_second: None,
             scrub_bytes_per_second: None,
