@@ -88,9 +88,13 @@ pub(crate) struct Entries<const N: usize> {
     place: Place,
 }
 
-/// The directory page that a lookup used last: lookups of neighbours need not find it again.
+/// The directory page that a lookup used last, and its place there: lookups of neighbours need not find them again.
 #[derive(Debug, Default)]
-pub(crate) struct Held(Option<(usize, DirectoryPage)>);
+pub(crate) struct Held {
+    page: Option<(usize, DirectoryPage)>,
+    /// The number of leading entries of the page that the last search passed; 0 if there was none.
+    passed: usize,
+}
 
 impl Held {
     /// Returns the directory page with a number, which `read` reads and checks unless it is held.
@@ -100,10 +104,11 @@ impl Held {
         number: usize,
         read: impl FnOnce() -> Result<DirectoryPage, StoreError>,
     ) -> Result<&[u8], StoreError> {
-        if self.0.as_ref().is_none_or(|(page, _)| *page != number) {
-            self.0 = Some((number, read()?));
+        if self.page.as_ref().is_none_or(|(page, _)| *page != number) {
+            self.page = Some((number, read()?));
+            self.passed = 0;
         }
-        let (_, page) = self.0.as_ref().expect("just put there");
+        let (_, page) = self.page.as_ref().expect("just put there");
         Ok(page)
     }
 }
@@ -244,23 +249,21 @@ impl<const N: usize> Entries<N> {
         held: &mut Held,
         holds: impl Fn(&[u64; N]) -> bool,
     ) -> Result<usize, StoreError> {
-        let page = match &held.0 {
+        let page = match &held.page {
             Some((page, _)) if self.is_within(*page, &holds) => *page,
             _ => match self.firsts.partition_point(&holds).checked_sub(1) {
                 Some(page) => page,
                 None => return Ok(0),
             },
         };
+        self.hold(file, held, page)?;
+        let passed = held.passed;
         let bytes = self.hold(file, held, page)?;
-        let (mut low, mut high) = (1, self.entries_of(page));
-        while low < high {
-            let middle = usize::midpoint(low, high);
-            match holds(&entry(bytes, middle)) {
-                true => low = middle + 1,
-                false => high = middle,
-            }
-        }
-        Ok(page * self.per_page + low)
+        let found = partition_point(self.entries_of(page), passed, |slot| {
+            holds(&entry(bytes, slot))
+        });
+        held.passed = found;
+        Ok(page * self.per_page + found)
     }
 
     /// Returns whether the last entry for which `holds` is true is on the page.
@@ -343,6 +346,33 @@ impl<const N: usize> Entries<N> {
     }
 }
 
+/// Returns the number of leading slots of `count` for which `holds` is true; it is true for the first one, for all of them
+/// and for none after them. Searches from `passed` on, the result of an earlier search, with steps that double, as the
+/// next of sorted lookups is mostly close.
+#[inline]
+fn partition_point(count: usize, passed: usize, holds: impl Fn(usize) -> bool) -> usize {
+    let (mut low, mut high) = (1, count);
+    if passed > 0 && !holds(passed - 1) {
+        high = passed - 1;
+    } else if passed > 0 {
+        low = passed;
+        let mut step = 1;
+        while low + step <= count && holds(low + step - 1) {
+            low += step;
+            step *= 2;
+        }
+        high = count.min(low + step - 1);
+    }
+    while low < high {
+        let middle = usize::midpoint(low, high);
+        match holds(middle) {
+            true => low = middle + 1,
+            false => high = middle,
+        }
+    }
+    low
+}
+
 /// Returns the entry in a slot of a page.
 #[inline]
 fn entry<const N: usize>(page: &[u8], slot: usize) -> [u64; N] {
@@ -402,6 +432,18 @@ mod tests {
                         let entry = entries.get(&file, &mut held, index).unwrap();
                         assert_eq!(entry, all[index]);
                     }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn searches_find_the_same_from_anywhere() {
+        for count in 1..40 {
+            for expected in 1..=count {
+                for passed in 0..=count {
+                    let found = partition_point(count, passed, |slot| slot < expected);
+                    assert_eq!(found, expected, "of {count}, from {passed}");
                 }
             }
         }
