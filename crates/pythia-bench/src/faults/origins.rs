@@ -7,11 +7,12 @@ use std::io::Read as _;
 use std::path::Path;
 use std::sync::{Arc, OnceLock};
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, ensure};
 use flate2::read::GzDecoder;
 use pythia_io::{MemoryStorage, Storage};
 use pythia_rdf::TermId;
 use pythia_store::{Snapshot, Store};
+use tar::Archive;
 
 use super::history::Lost;
 use super::store::open_options;
@@ -36,8 +37,6 @@ const ARCHIVES: [(u32, &[u8]); 3] = [
 pub(super) const FORMATS: [u32; 3] = [ARCHIVES[0].0, ARCHIVES[1].0, ARCHIVES[2].0];
 /// The folder of the store in an archive.
 const STORE: &str = "store/";
-/// Bytes of a header in an archive; the bytes of a file are padded to as many.
-const BLOCK: usize = 512;
 
 /// A store of an earlier format.
 pub(super) struct Origin {
@@ -167,32 +166,15 @@ fn quads_of(snapshot: &Snapshot) -> Result<BTreeSet<[String; 4]>> {
 
 /// Returns the files of an archive (`tar`, compressed with gzip), by path.
 fn unpack(archive: &[u8]) -> Result<BTreeMap<String, Vec<u8>>> {
-    let mut bytes = Vec::new();
-    GzDecoder::new(archive).read_to_end(&mut bytes)?;
-    let (mut files, mut rest) = (BTreeMap::new(), &bytes[..]);
-    while let Some((header, after)) = rest.split_at_checked(BLOCK) {
-        let text = |range: std::ops::Range<usize>| {
-            let field = header[range].split(|byte| *byte == 0).next();
-            String::from_utf8_lossy(field.unwrap_or_default())
-                .trim()
-                .to_owned()
-        };
-        let name = text(0..100);
-        if name.is_empty() {
-            // Blocks of zeros are the end.
-            break;
+    let mut files = BTreeMap::new();
+    for entry in Archive::new(GzDecoder::new(archive)).entries()? {
+        let mut entry = entry?;
+        if entry.header().entry_type().is_file() {
+            let name = String::from_utf8(entry.path_bytes().into_owned())?;
+            let mut bytes = Vec::new();
+            entry.read_to_end(&mut bytes)?;
+            files.insert(name, bytes);
         }
-        let size = usize::from_str_radix(&text(124..136), 8).context("the size of a file")?;
-        let (body, after) = after
-            .split_at_checked(size.next_multiple_of(BLOCK))
-            .context("the archive is cut off")?;
-        match header[156] {
-            b'0' => drop(files.insert(name, body[..size].to_vec())),
-            // A folder.
-            b'5' => {}
-            kind => bail!("{name} has the unknown type {kind}"),
-        }
-        rest = after;
     }
     Ok(files)
 }

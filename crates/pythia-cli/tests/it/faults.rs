@@ -41,10 +41,11 @@ fn kills_of_processes_and_servers_lose_nothing() {
         "--seed",
         "7",
     ]);
-    assert!(
-        out.contains("80 kills of processes, 24 kills of servers"),
-        "{out}"
-    );
+    assert!(out.contains("nothing lost in 104 rounds"), "{out}");
+    // A short upgrade may end before it is killed.
+    for kind in ["kills of processes", "kills of servers"] {
+        assert!(out.contains(kind), "{out}");
+    }
 }
 
 #[test]
