@@ -2,10 +2,11 @@
 //!
 //! The first entry of each directory page stays in memory, so finding an entry takes at most one page, which many
 //! others share: opening a store does not read them, and the buffer pool keeps them before it keeps other pages. The
-//! format is drawn in `docs/format/segment.md`.
+//! entries of the first directory pages of a file stay in memory, too, once they were read: a search there takes no lock and
+//! touches less memory than one on a page. The format is drawn in `docs/format/segment.md`.
 
 use std::ops::Deref;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use pythia_io::bytes::{ByteReader, ByteWriter};
 use pythia_io::{Page, PagedFile, SEAL_BYTES};
@@ -19,6 +20,9 @@ const HEADER_BYTES: usize = 16;
 /// The mark of a directory page with entries of one size.
 const MARK: [u8; 4] = *b"dir\x01";
 const WORD: usize = size_of::<u64>();
+/// Maximum number of directory pages of a file whose entries stay in memory: with pages of 4 KiB half a MiB, for 128 MiB of a
+/// file.
+const KEPT_MAX: usize = 128;
 
 /// A directory page: of a file, or of a file that has none, because its directory was written by an earlier program.
 #[derive(Clone, Debug)]
@@ -86,14 +90,44 @@ pub(crate) struct Entries<const N: usize> {
     count: usize,
     firsts: Vec<[u64; N]>,
     place: Place,
+    kept: Kept<N>,
 }
+
+/// The entries of the first directory pages, as far as they were read.
+#[derive(Debug)]
+struct Kept<const N: usize>(Box<[KeptEntries<N>]>);
+
+/// The entries of a directory page, once they were read.
+type KeptEntries<const N: usize> = OnceLock<Box<[[u64; N]]>>;
+
+impl<const N: usize> Kept<N> {
+    /// Returns none of the entries of this many directory pages.
+    fn none_of(pages: usize) -> Self {
+        Self((0..pages.min(KEPT_MAX)).map(|_| OnceLock::new()).collect())
+    }
+}
+
+impl<const N: usize> Clone for Kept<N> {
+    fn clone(&self) -> Self {
+        Self::none_of(self.0.len())
+    }
+}
+
+/// What was read does not change what the entries are.
+impl<const N: usize> PartialEq for Kept<N> {
+    fn eq(&self, _: &Self) -> bool {
+        true
+    }
+}
+
+impl<const N: usize> Eq for Kept<N> {}
 
 /// The directory page that a lookup used last, and its place there: lookups of neighbours need not find them again.
 #[derive(Debug, Default)]
 pub(crate) struct Held {
     page: Option<(usize, DirectoryPage)>,
-    /// The number of leading entries of the page that the last search passed; 0 if there was none.
-    passed: usize,
+    /// The number of the directory page that was searched last, and of its leading entries that the search passed.
+    passed: Option<(usize, usize)>,
 }
 
 impl Held {
@@ -106,7 +140,6 @@ impl Held {
     ) -> Result<&[u8], StoreError> {
         if self.page.as_ref().is_none_or(|(page, _)| *page != number) {
             self.page = Some((number, read()?));
-            self.passed = 0;
         }
         let (_, page) = self.page.as_ref().expect("just put there");
         Ok(page)
@@ -192,6 +225,7 @@ impl<const N: usize> EntriesWriter<N> {
         Entries {
             per_page: entries_per_page::<N>(self.page_bytes),
             count: self.count,
+            kept: Kept::none_of(self.firsts.len()),
             firsts: self.firsts,
             place,
         }
@@ -220,7 +254,9 @@ impl<const N: usize> Entries<N> {
 
     /// Returns the bytes of memory.
     pub(crate) fn memory_bytes(&self) -> usize {
-        size_of_val(&self.firsts[..]) + self.place.memory_bytes()
+        let kept = self.kept.0.iter().filter_map(OnceLock::get);
+        let kept: usize = kept.map(|entries| size_of_val(&entries[..])).sum();
+        size_of_val(&self.firsts[..]) + kept + self.place.memory_bytes()
     }
 
     /// Returns the first entries of the directory pages, in order.
@@ -237,7 +273,10 @@ impl<const N: usize> Entries<N> {
         index: usize,
     ) -> Result<[u64; N], StoreError> {
         let (page, slot) = (index / self.per_page, index % self.per_page);
-        Ok(entry(self.hold(file, held, page)?, slot))
+        match self.kept(file, held, page)? {
+            Some(entries) => Ok(entries[slot]),
+            None => Ok(entry(self.hold(file, held, page)?, slot)),
+        }
     }
 
     /// Returns the number of leading entries for which `holds` is true; it is true for all of them and for none after
@@ -249,20 +288,27 @@ impl<const N: usize> Entries<N> {
         held: &mut Held,
         holds: impl Fn(&[u64; N]) -> bool,
     ) -> Result<usize, StoreError> {
-        let page = match &held.page {
-            Some((page, _)) if self.is_within(*page, &holds) => *page,
+        let page = match held.passed {
+            Some((page, _)) if self.is_within(page, &holds) => page,
             _ => match self.firsts.partition_point(&holds).checked_sub(1) {
                 Some(page) => page,
                 None => return Ok(0),
             },
         };
-        self.hold(file, held, page)?;
-        let passed = held.passed;
-        let bytes = self.hold(file, held, page)?;
-        let found = partition_point(self.entries_of(page), passed, |slot| {
-            holds(&entry(bytes, slot))
-        });
-        held.passed = found;
+        let passed = match held.passed {
+            Some((of, passed)) if of == page => passed,
+            _ => 0,
+        };
+        let found = match self.kept(file, held, page)? {
+            Some(entries) => partition_point(entries.len(), passed, |slot| holds(&entries[slot])),
+            None => {
+                let bytes = self.hold(file, held, page)?;
+                partition_point(self.entries_of(page), passed, |slot| {
+                    holds(&entry(bytes, slot))
+                })
+            }
+        };
+        held.passed = Some((page, found));
         Ok(page * self.per_page + found)
     }
 
@@ -273,6 +319,38 @@ impl<const N: usize> Entries<N> {
 
     fn entries_of(&self, page: usize) -> usize {
         self.per_page.min(self.count - page * self.per_page)
+    }
+
+    /// Returns the entries of a directory page, if they stay in memory.
+    #[inline]
+    fn kept(
+        &self,
+        file: &PagedFile,
+        held: &mut Held,
+        number: usize,
+    ) -> Result<Option<&[[u64; N]]>, StoreError> {
+        let Some(kept) = self.kept.0.get(number) else {
+            return Ok(None);
+        };
+        match kept.get() {
+            Some(entries) => Ok(Some(entries)),
+            None => self.keep(kept, file, held, number).map(Some),
+        }
+    }
+
+    /// Reads the entries of a directory page that are to stay in memory.
+    #[cold]
+    fn keep<'k>(
+        &self,
+        kept: &'k KeptEntries<N>,
+        file: &PagedFile,
+        held: &mut Held,
+        number: usize,
+    ) -> Result<&'k [[u64; N]], StoreError> {
+        let count = self.entries_of(number);
+        let bytes = self.hold(file, held, number)?;
+        let entries = (0..count).map(|slot| entry(bytes, slot)).collect();
+        Ok(kept.get_or_init(|| entries))
     }
 
     #[inline]
@@ -340,6 +418,7 @@ impl<const N: usize> Entries<N> {
         Ok(Self {
             per_page,
             count: count as usize,
+            kept: Kept::none_of(firsts.len()),
             firsts,
             place: Place::File(count),
         })
@@ -490,12 +569,14 @@ mod tests {
         let (file, mut entries) = file(&all);
         let get = |entries: &Entries<2>, index| entries.get(&file, &mut Held::default(), index);
         assert!(get(&entries, 599).is_ok());
+        entries = entries.clone();
         entries.place = Place::File(0);
         let error = get(&entries, 0).unwrap_err().to_string();
         assert!(
             error.contains("page 0") && error.contains("directory page"),
             "{error}"
         );
+        entries = entries.clone();
         entries.place = Place::File(601);
         let error = get(&entries, 0).unwrap_err().to_string();
         assert!(error.contains("first entry"), "{error}");
