@@ -242,7 +242,7 @@ pub(super) fn begin(store: &Store, options: &LoadOptions, random: &mut SmallRng)
 /// A transaction that changes whole graphs.
 struct GraphChanges<'a> {
     transaction: Transaction,
-    /// How often it removed or copied a graph order by order.
+    /// The number of times that it removed or copied a graph order by order.
     whole: &'a mut u64,
 }
 

@@ -91,7 +91,7 @@ pub(super) struct Acknowledgements {
     pub(super) ledger: Ledger,
     /// The least history of the last backup.
     pub(super) backup: Option<Ledger>,
-    /// How often a graph was removed or copied order by order.
+    /// The number of times that a graph was removed or copied order by order.
     pub(super) whole_graphs: u64,
 }
 

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 /// The format that the programs of these tests do not know, and the newest that they know.
 const LATER: u32 = KNOWN + 1;
 const KNOWN: u32 = *pythia::STORE_FORMATS.end();
-/// How long a command may take.
+/// The longest time that a command may take.
 const LONG: Duration = Duration::from_secs(30);
 
 /// Runs a command, which must end by itself.
