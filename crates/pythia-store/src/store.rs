@@ -357,6 +357,12 @@ impl Store {
         Ok(self.writer()?.scrubbed())
     }
 
+    /// Returns the number of background tasks (moving runs, compaction) whose last attempt failed; the error is in the
+    /// log of the program.
+    pub fn failing_tasks(&self) -> Result<usize, StoreError> {
+        Ok(self.writer()?.failing())
+    }
+
     /// Compacts the store, whether or not that is due.
     pub fn compact(&self) -> Result<Compacted, StoreError> {
         self.writer()?.compact()

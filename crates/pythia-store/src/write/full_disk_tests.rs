@@ -7,7 +7,9 @@ use std::sync::Arc;
 use pythia_io::{FaultPlan, FaultyStorage, MemoryStorage, Storage};
 use pythia_rdf::{TermId, TermKey, TermKind};
 
-use super::tests::{Named, OPEN, change, contents, contents_of, empty, load, open, open_spilling};
+use super::tests::{
+    Named, OPEN, change, contents, contents_of, empty, load, open, open_spilling, write_options,
+};
 use super::{MaintenanceOptions, RUNS_MAX, Transaction};
 use crate::StoreError;
 use crate::compact::Extent;
@@ -281,4 +283,31 @@ fn a_commit_that_finds_no_space_in_the_log_changes_nothing() {
     // Long enough for a file beside the log.
     let act: Act = |store| change(store, &quads(1000..3000), &quads(0..100)).map(drop);
     assert!(fill_up(&disk(), act) > 0);
+}
+
+/// A disk without room for a run: the background task that writes it is known to fail until there is space.
+#[test]
+fn background_tasks_that_fail_are_known() {
+    let device = FaultyStorage::new(empty(), FaultPlan::none());
+    let mut options = write_options();
+    options.maintenance.memory_bytes = 4000;
+    options.maintenance.in_background = true;
+    let store = Store::open_storage_for_writing(Arc::new(device.clone()), OPEN, &options);
+    let store = store.expect("memory");
+    let wait_for = |failing: usize| {
+        let deadline = std::time::Instant::now() + std::time::Duration::from_secs(60);
+        while store.failing_tasks().expect("it is open for writing") != failing {
+            assert!(std::time::Instant::now() < deadline, "{failing}");
+            std::thread::sleep(std::time::Duration::from_millis(5));
+        }
+    };
+    // The first commit begins a file of the log; it is too small to be moved.
+    change(&store, &quads(0..1), &[]).expect("memory");
+    device.set_plan(FaultPlan::disk_of(device.bytes_appended() + 8000));
+    change(&store, &quads(10..50), &[]).expect("the log has room");
+    wait_for(1);
+    device.set_plan(FaultPlan::none());
+    change(&store, &quads(50..51), &[]).expect("there is space");
+    wait_for(0);
+    assert_eq!(contents(&store).len(), 42);
 }

@@ -41,8 +41,15 @@ struct Progress {
     /// Counts the signals that there may be work.
     wishes: u64,
     stopping: bool,
-    /// The error of the last maintenance of runs, if it failed.
-    failure: Option<String>,
+    /// For each task, the error of its last attempt, if that failed.
+    failures: [Option<String>; 2],
+}
+
+/// Tasks of the background threads that may fail and are tried again after the next commits.
+#[derive(Clone, Copy, Debug)]
+enum Task {
+    MoveRuns,
+    Compact,
 }
 
 impl Background {
@@ -66,10 +73,31 @@ impl Background {
         !state.stopping
     }
 
-    /// Records the outcome of maintenance, for waiting threads.
-    fn settled(&self, outcome: Result<(), StoreError>) {
-        self.state.lock().failure = outcome.err().map(|error| error.to_string());
+    /// Records the outcome of a task, for waiting threads and operators.
+    fn settled(&self, task: Task, outcome: Result<(), StoreError>) {
+        let failure = outcome.err().map(|error| error.to_string());
+        let mut state = self.state.lock();
+        let before = &mut state.failures[task as usize];
+        if *before != failure {
+            // Attempts are as frequent as commits: a failure that lasts is logged once.
+            match (task, &failure) {
+                (_, None) => tracing::info!(?task, "background maintenance succeeded again"),
+                (Task::MoveRuns, Some(error)) => tracing::error!(
+                    "changes cannot be written from memory to runs, which is tried again after the next commit: {error}"
+                ),
+                (Task::Compact, Some(error)) => tracing::error!(
+                    "changes cannot be compacted, which is tried again after the next commit: {error}"
+                ),
+            }
+            *before = failure;
+        }
+        drop(state);
         self.changed.notify_all();
+    }
+
+    /// Returns the number of tasks whose last attempt failed.
+    pub(super) fn failing(&self) -> usize {
+        self.state.lock().failures.iter().flatten().count()
     }
 
     fn stop(&self) {
@@ -125,7 +153,7 @@ impl Writer {
         let mut done = 0;
         while self.background.next(&mut done) {
             let outcome = self.move_due();
-            self.background.settled(outcome);
+            self.background.settled(Task::MoveRuns, outcome);
         }
     }
 
@@ -133,8 +161,8 @@ impl Writer {
         let mut done = 0;
         while self.background.next(&mut done) {
             if self.is_compaction_due() {
-                // A failure is retried after the next commits.
-                let _ = self.compact_due();
+                let outcome = self.compact_due().map(|_| ());
+                self.background.settled(Task::Compact, outcome);
             }
         }
     }
@@ -167,6 +195,11 @@ impl Writer {
         Ok(())
     }
 
+    /// Returns the number of background tasks whose last attempt failed.
+    pub(crate) fn failing(&self) -> usize {
+        self.background.failing()
+    }
+
     /// Returns the memory of runs and new terms.
     pub(crate) fn memory_bytes(&self) -> usize {
         self.state
@@ -185,7 +218,10 @@ impl Writer {
         self.background.wake();
         let mut state = self.background.state.lock();
         // If runs cannot be written, waiting does not help.
-        while self.memory_bytes() > 2 * limit && state.failure.is_none() && !state.stopping {
+        while self.memory_bytes() > 2 * limit
+            && state.failures[Task::MoveRuns as usize].is_none()
+            && !state.stopping
+        {
             self.background.changed.wait(&mut state);
         }
     }

@@ -332,6 +332,7 @@ struct Sample {
     cache: pythia::Counters,
     /// `None` if the log's files cannot be read.
     changes: Option<ChangesReport>,
+    failing_tasks: u64,
     scrub_problems: u64,
     scrub_pages: u64,
 }
@@ -435,6 +436,14 @@ impl Sample {
             |s| s.change(|changes| u64::from(changes.next != NextStep::Nothing)),
         ),
         (
+            false,
+            (
+                "pythia_maintenance_failing",
+                "Background tasks whose last attempt failed",
+            ),
+            |s| s.failing_tasks,
+        ),
+        (
             true,
             ("pythia_scrubbed_pages", "Pages read by the scrubber"),
             |s| s.scrub_pages,
@@ -453,6 +462,7 @@ impl Sample {
             usage: database.usage(),
             cache: database.counters(),
             changes: ChangesReport::new(database.store(), &options).ok(),
+            failing_tasks: database.store().failing_tasks().unwrap_or_default() as u64,
             scrub_problems: scrubbed.problems.len() as u64,
             scrub_pages: scrubbed.pages,
         }
