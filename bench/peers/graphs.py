@@ -40,6 +40,8 @@ def arguments(given):
     parser.add_argument("--rounds", type=int, default=15, metavar="N",
                         help="requests of each kind (default: %(default)s)")
     parser.add_argument("--only", metavar="NAME,…", help="only these kinds of requests")
+    parser.add_argument("--cold", action="store_true",
+                        help="start the servers again before each kind of request, with nothing in memory")
     parser.add_argument("--memory", default="2G", metavar="SIZE",
                         help="memory each server may use, where it can be told (default: %(default)s)")
     parser.add_argument("--json", metavar="FILE", help="where all figures go (default: bench/results)")
@@ -75,7 +77,8 @@ def measure(chosen):
     servers, versions = {}, {}
     try:
         for peer in chosen.peers:
-            servers[peer], versions[peer] = start(peer, work / peer, chosen, path)
+            engine, versions[peer] = load(peer, work / peer, chosen, path)
+            servers[peer] = Server(engine)
         times, differing = by_turns(chosen, servers)
     finally:
         for server in servers.values():
@@ -124,10 +127,26 @@ def ntriples(number, version):
 class Server:
     """A running server and its connection."""
 
-    def __init__(self, name, child, port):
-        self.name, self.child, self.port = name, child, port
+    def __init__(self, engine):
+        self.name, self.engine = engine.name, engine
+        self.start()
+
+    def start(self):
+        """Starts the server, and waits until it answers."""
+        self.child, port = self.engine.serve_for_writing()
         self.connection = http.client.HTTPConnection("127.0.0.1", port, timeout=600)
         self.used = time.monotonic()
+        deadline = self.used + engines.READY_SECONDS
+        while True:
+            self.child.check()
+            try:
+                self.query("ASK {}", "application/sparql-results+json")
+                return
+            except OSError:
+                self.connection.close()
+                if time.monotonic() > deadline:
+                    raise
+                time.sleep(0.05)
 
     def send(self, method, path, body=None, media_type=None, accept="*/*"):
         """One request, from its first byte to the last one of the answer. Gives seconds and the answer."""
@@ -194,26 +213,23 @@ class Pythia(engines.PythiaServer):
 SERVERS = {"pythia": Pythia, "oxigraph": Oxigraph, "jena": Jena}
 
 
-def start(name, work, chosen, path):
-    """Loads a store of its own, and serves it. Gives the server and its version."""
+def load(name, work, chosen, path):
+    """Loads a store of its own. Gives the engine and its version."""
     work.mkdir(parents=True)
     engine = SERVERS[name](work, chosen.memory, 600, False)
     version = engine.setup()
     cost = engine.load(path)
     print(f"{name}: {version}: loaded in {cost.wall_s:.1f} s", flush=True)
-    child, port = engine.serve_for_writing()
-    server = Server(name, child, port)
-    deadline = time.monotonic() + engines.READY_SECONDS
-    while True:
-        child.check()
-        try:
-            server.query("ASK {}", "application/sparql-results+json")
-            return server, version
-        except OSError:
-            server.connection.close()
-            if time.monotonic() > deadline:
-                raise
-            time.sleep(0.05)
+    return engine, version
+
+
+def start_cold(servers):
+    """Starts all servers again, after the system has forgotten the pages of their files."""
+    for server in servers.values():
+        server.stop()
+    processes.drop_page_cache()
+    for server in servers.values():
+        server.start()
 
 
 def rows(answer):
@@ -337,6 +353,8 @@ def by_turns(chosen, servers):
     for name, kind in REQUESTS.items():
         if only and name not in only:
             continue
+        if chosen.cold:
+            start_cold(servers)
         times[name] = {peer: [] for peer in servers}
         for round_number in range(-2, chosen.rounds):
             first, second = left.pop(), left.pop()
