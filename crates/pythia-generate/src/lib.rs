@@ -1,7 +1,8 @@
 //! Generators of benchmark data at any scale, as N-Triples.
 //!
 //! - [`bsbm`]: the data set of the Berlin SPARQL Benchmark 3.1, with its BIBM changes;
-//! - [`graph`]: random and power-law graphs.
+//! - [`graph`]: random and power-law graphs;
+//! - [`shapes`]: data of known shapes, for tests of query plans.
 //!
 //! The output is a function of a configuration and its seed. Each entity draws from its own stream of random numbers,
 //! keyed by seed, kind and number, so any machine can write any [`Part`] of a data set without knowing the others, and
@@ -20,6 +21,7 @@
 
 pub mod bsbm;
 pub mod graph;
+pub mod shapes;
 
 mod groups;
 mod math;

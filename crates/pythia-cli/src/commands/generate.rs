@@ -10,7 +10,7 @@ use anyhow::{Context, Result};
 use clap::{Args, Subcommand, ValueEnum};
 use pythia::{Compression, LoadOptions, LoadProgress, RdfFormat, Source};
 use pythia_bench::bsbm as queries;
-use pythia_generate::{Part, Summary, bsbm, graph};
+use pythia_generate::{Part, Summary, bsbm, graph, shapes};
 
 use crate::arguments::{LimitArguments, StoreArguments, human_bytes, human_count};
 use crate::exit::UsageError;
@@ -55,6 +55,17 @@ enum Data {
         /// Give every node an rdfs:label
         #[arg(long)]
         labels: bool,
+        #[command(flatten)]
+        output: Output,
+    },
+    /// Generate data of known shapes (stars, chains, cliques, skew, correlated predicates, values of
+    /// all kinds; about 20 triples per work), for the queries of testdata/corpus
+    Shapes {
+        /// Number of works
+        #[arg(long)]
+        works: u64,
+        #[arg(long, default_value_t = 1)]
+        seed: u64,
         #[command(flatten)]
         output: Output,
     },
@@ -202,6 +213,16 @@ impl Generate {
                 let write =
                     |part, mut out: &mut dyn Write| graph::write_ntriples(&config, part, &mut out);
                 output.produce(write, |part| Box::new(graph::reader(&config, part)))
+            }
+            Data::Shapes {
+                works,
+                seed,
+                output,
+            } => {
+                let config = shapes::Config::new(works).map_err(usage)?.with_seed(seed);
+                let write =
+                    |part, mut out: &mut dyn Write| shapes::write_ntriples(&config, part, &mut out);
+                output.produce(write, |part| Box::new(shapes::reader(&config, part)))
             }
             Data::Queries(queries) => queries.run(),
         }

@@ -8,6 +8,7 @@ use pythia_store::{End, GraphFilter, QuadPattern, Snapshot};
 
 use super::builder::Builder;
 use super::cached::push_cached;
+use super::equality::Kinds;
 use super::join_method::JoinMethod;
 use super::order::{OrderSearch, Start, members_of};
 use super::push_down::{Confined, FilterHint};
@@ -36,6 +37,7 @@ pub(crate) struct Triple {
     distinct_subjects: f64,
     distinct_objects: f64,
     distinct_predicates: f64,
+    object_kinds: Kinds,
     /// Ids to which filters restrict the subject or object, if the pattern is scanned.
     pub(crate) confined: Option<Confined>,
 }
@@ -69,9 +71,13 @@ impl Triple {
             // The pattern is not read then.
             counts.depend_on(&pattern);
         }
+        let mut object_kinds = Kinds::ANY;
         let (subjects, objects) = match pattern.predicate {
             Some(predicate) => match counts.predicate(predicate)? {
-                Some(p) => (p.subjects as f64, p.objects as f64),
+                Some(p) => {
+                    object_kinds = Kinds::of_objects(&p);
+                    (p.subjects as f64, p.objects as f64)
+                }
                 None => (0.0, 0.0),
             },
             None => {
@@ -88,6 +94,7 @@ impl Triple {
             distinct_subjects: subjects.min(count).max(1.0),
             distinct_objects: objects.min(count).max(1.0),
             confined: None,
+            object_kinds,
             distinct_predicates: counts.predicates().min(count).max(1.0),
         })
     }
@@ -243,6 +250,15 @@ fn push_triple(builder: &mut Builder, snapshot: &Snapshot, triple: &Triple, meth
         }
         _ => builder.push(StepKind::Pattern(pattern, access), rows),
     }
+    bind_triple(builder, triple, rows);
+    for (a, b) in equal {
+        builder.known.certain.insert(b);
+        builder.push(StepKind::Equal(a, b), rows * 0.1);
+    }
+}
+
+/// Binds the slots of a triple pattern, after which there are `rows` solutions.
+fn bind_triple(builder: &mut Builder, triple: &Triple, rows: f64) {
     for (slot, distinct) in triple.slots() {
         let here = builder
             .known
@@ -252,12 +268,17 @@ fn push_triple(builder: &mut Builder, snapshot: &Snapshot, triple: &Triple, meth
             .unwrap_or(f64::MAX);
         builder.bind(slot, here.min(distinct).min(rows));
     }
+    for (place, kinds) in [
+        (triple.subject, Kinds::RESOURCES),
+        (triple.predicate, Kinds::RESOURCES),
+        (triple.object, triple.object_kinds),
+    ] {
+        if let PatternTerm::Slot(slot) = place {
+            builder.bind_kinds(slot, kinds);
+        }
+    }
     if let PatternGraph::Slot(slot) = triple.graph {
         builder.bind(slot, rows);
-    }
-    for (a, b) in equal {
-        builder.known.certain.insert(b);
-        builder.push(StepKind::Equal(a, b), rows * 0.1);
     }
 }
 

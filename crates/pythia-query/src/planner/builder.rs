@@ -7,6 +7,7 @@ use std::sync::Arc;
 use oxrdf::Variable;
 use pythia_sparql::scope::Variables;
 
+use super::equality::Kinds;
 use pythia_exec::explain::CostId;
 use pythia_exec::plan::duplicates::without_duplicates;
 use pythia_exec::plan::operators::Pattern;
@@ -58,6 +59,8 @@ pub(crate) struct Knowledge {
     pub(crate) rows: f64,
     /// Estimated number of distinct terms per slot.
     pub(crate) distinct: HashMap<usize, f64>,
+    /// Kinds of the terms per slot, where they are known.
+    kinds: HashMap<usize, Kinds>,
     /// Slot by which the solutions are sorted.
     pub(crate) sorted: Option<usize>,
 }
@@ -227,6 +230,24 @@ impl Builder {
         self.known.certain.insert(slot);
         self.known.maybe.remove(&slot);
         self.known.distinct.insert(slot, distinct.max(1.0));
+    }
+
+    /// Records the kinds of a slot's terms.
+    pub(crate) fn bind_kinds(&mut self, slot: usize, kinds: Kinds) {
+        let known = self.known.kinds.entry(slot).or_insert(kinds);
+        if kinds.count() < known.count() {
+            *known = kinds;
+        }
+    }
+
+    /// Returns the kinds that the terms of a bound variable may have.
+    pub(crate) fn kinds(&self, variable: &Variable) -> Kinds {
+        let slot = self
+            .index
+            .get(variable)
+            .filter(|slot| self.known.certain.contains(slot));
+        let kinds = slot.and_then(|slot| self.known.kinds.get(slot));
+        kinds.copied().unwrap_or(Kinds::ANY)
     }
 
     /// Makes the pipeline empty because a part of it has no solutions.

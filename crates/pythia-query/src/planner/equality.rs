@@ -1,12 +1,13 @@
 //! `FILTER(?a = ?b)` as a join.
 //!
-//! If one of the variables is bound only to IRIs or blank nodes, `=` is identity. Then both variables share a
-//! slot while the patterns of the group are joined; the second variable is bound to its value afterwards.
+//! If the variables are bound only to terms of such kinds that equal values are the same term (IRIs, strings, integers),
+//! both share a slot while the patterns of the group are joined; the second variable is bound to its value afterwards.
 
 use oxrdf::Variable;
-use pythia_rdf::TermKind;
+use pythia_rdf::{TermId, TermKind};
 use pythia_sparql::scope::{term_variable, triple_variables};
-use pythia_store::QuadPattern;
+use pythia_store::statistics::KindSet;
+use pythia_store::{PredicateStatistics, QuadPattern};
 use spargebra::algebra::Expression;
 use spargebra::term::{NamedNodePattern, TermPattern, TriplePattern};
 
@@ -89,52 +90,110 @@ impl Planner<'_> {
             (true, false) if builder.is_certain(b) => (b, a),
             _ => return Ok(None),
         };
-        if by_value && !self.is_resource(a, group)? && !self.is_resource(b, group)? {
+        if by_value && !self.is_identity(builder, group, a, b)? {
             return Ok(None);
         }
         Ok(Some((kept.clone(), other.clone())))
     }
 
-    /// Returns whether a pattern of the group binds the variable only to IRIs and blank nodes.
-    fn is_resource(&self, variable: &Variable, group: &Operands<'_>) -> Result<bool, QueryError> {
-        for triple in &group.triples {
-            if self.binds_resource(variable, triple)? {
-                return Ok(true);
-            }
+    /// Returns whether `=` is true of the terms of two variables exactly if they are the same term.
+    fn is_identity(
+        &self,
+        builder: &Builder,
+        group: &Operands<'_>,
+        a: &Variable,
+        b: &Variable,
+    ) -> Result<bool, QueryError> {
+        let (a, b) = (
+            self.kinds(builder, group, a)?,
+            self.kinds(builder, group, b)?,
+        );
+        let one = |a| b.set.iter().all(|b| equal_if_same(a, b));
+        if !a.set.iter().all(one) {
+            return Ok(false);
         }
-        Ok(false)
+        // A later literal of another kind would be compared by its value.
+        for predicate in [a.predicate, b.predicate].into_iter().flatten() {
+            self.counts().depend_on(&QuadPattern {
+                predicate: Some(predicate),
+                ..QuadPattern::default()
+            });
+        }
+        Ok(true)
     }
 
-    fn binds_resource(
+    /// Returns the kinds of a variable's terms, according to the pattern that allows the fewest.
+    fn kinds(
         &self,
+        builder: &Builder,
+        group: &Operands<'_>,
         variable: &Variable,
-        triple: &TriplePattern,
-    ) -> Result<bool, QueryError> {
+    ) -> Result<Kinds, QueryError> {
+        let mut kinds = builder.kinds(variable);
+        for triple in &group.triples {
+            let here = self.kinds_in(variable, triple)?;
+            if here.count() < kinds.count() {
+                kinds = here;
+            }
+        }
+        Ok(kinds)
+    }
+
+    fn kinds_in(&self, variable: &Variable, triple: &TriplePattern) -> Result<Kinds, QueryError> {
         let is_here = |term: &TermPattern| term_variable(term).as_ref() == Some(variable);
         if is_here(&triple.subject) {
-            return Ok(true);
+            return Ok(Kinds::RESOURCES);
         }
         match &triple.predicate {
-            NamedNodePattern::Variable(predicate) => Ok(predicate == variable),
+            NamedNodePattern::Variable(predicate) if predicate == variable => Ok(Kinds::RESOURCES),
             NamedNodePattern::NamedNode(predicate) if is_here(&triple.object) => {
                 let Some(predicate) = self.id_of(&predicate.clone().into())? else {
-                    return Ok(false);
+                    return Ok(Kinds::ANY);
                 };
-                let counts = self.counts();
-                let is_resource = counts.predicate(predicate)?.is_some_and(|statistics| {
-                    let mut kinds = statistics.object_kinds.iter();
-                    kinds.all(|kind| matches!(kind, TermKind::Iri | TermKind::BlankNode))
-                });
-                if is_resource {
-                    // A literal would be compared by its value.
-                    counts.depend_on(&QuadPattern {
-                        predicate: Some(predicate),
-                        ..QuadPattern::default()
-                    });
-                }
-                Ok(is_resource)
+                let statistics = self.counts().predicate(predicate)?;
+                Ok(statistics.map_or(Kinds::ANY, |statistics| Kinds::of_objects(&statistics)))
             }
-            NamedNodePattern::NamedNode(_) => Ok(false),
+            _ => Ok(Kinds::ANY),
         }
     }
+}
+
+/// Kinds of the terms that a variable is bound to.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Kinds {
+    pub(crate) set: KindSet,
+    /// The predicate whose objects they are, if that is how they are known.
+    pub(crate) predicate: Option<TermId>,
+}
+
+impl Kinds {
+    pub(crate) const ANY: Self = Self {
+        set: KindSet(u128::MAX),
+        predicate: None,
+    };
+    pub(crate) const RESOURCES: Self = Self {
+        set: KindSet(1 << TermKind::Iri as u32 | 1 << TermKind::BlankNode as u32),
+        predicate: None,
+    };
+
+    /// Returns the kinds of a predicate's objects.
+    pub(crate) fn of_objects(statistics: &PredicateStatistics) -> Self {
+        Self {
+            set: statistics.object_kinds,
+            predicate: Some(statistics.predicate),
+        }
+    }
+
+    pub(crate) fn count(self) -> u32 {
+        self.set.0.count_ones()
+    }
+}
+
+/// Returns whether terms of these kinds are equal only if they are the same. An inline integer or boolean has the only
+/// canonical form of its value.
+fn equal_if_same(a: TermKind, b: TermKind) -> bool {
+    use TermKind as K;
+    let is_plain = |kind| matches!(kind, K::Iri | K::BlankNode | K::String | K::LangString);
+    let is_canonical = matches!((a, b), (K::Integer, K::Integer) | (K::Boolean, K::Boolean));
+    is_plain(a) || is_plain(b) || is_canonical
 }

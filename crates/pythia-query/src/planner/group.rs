@@ -57,6 +57,19 @@ impl Planner<'_> {
         let (bound, scope) = (certain(inner), in_scope(inner));
         let mut operands = Vec::new();
         conjuncts(expression, &mut operands);
+        let unbound = operands
+            .iter()
+            .position(|operand| is_unbound(operand).is_some());
+        if let Some(place) = unbound
+            && let Some(variable) = is_unbound(operands[place])
+            && self.without_match(builder, inner, variable, graph)?
+        {
+            operands.remove(place);
+            for expression in operands {
+                self.push_filter(builder, expression, graph)?;
+            }
+            return Ok(());
+        }
         let mut group = Operands::default();
         let mut after = Vec::new();
         for expression in operands {
@@ -369,6 +382,17 @@ pub(super) fn take_apart<'p>(pattern: &'p GraphPattern, group: &mut Operands<'p>
             }
         }
         other => group.rest.push(other),
+    }
+}
+
+/// Returns the variable that an expression requires to be unbound.
+fn is_unbound(expression: &Expression) -> Option<&Variable> {
+    match expression {
+        Expression::Not(inner) => match &**inner {
+            Expression::Bound(variable) => Some(variable),
+            _ => None,
+        },
+        _ => None,
     }
 }
 

@@ -77,14 +77,7 @@ impl Planner<'_> {
             return self.service(builder, name, inner, *silent, true);
         }
         if shared_are_certain && can_seed(right, &builder.joined_variables()) {
-            let inside = builder.inside(|builder| {
-                self.extend(builder, right, graph)?;
-                match condition {
-                    Some(condition) => self.push_filter(builder, condition, graph),
-                    None => Ok(()),
-                }
-            });
-            match inside {
+            match builder.inside(|builder| self.optional(builder, right, condition, graph)) {
                 Ok((steps, inner)) => {
                     let rows = builder.known.rows.max(inner.rows);
                     let new = &(&inner.certain | &inner.maybe) - &builder.known.certain;
@@ -104,6 +97,65 @@ impl Planner<'_> {
         hash_join(builder, right, |variables| {
             JoinKind::Left(condition.map(|c| SlotExpression::new(c, variables, graph)))
         })
+    }
+
+    /// Plans the inside of an OPTIONAL. Its condition sees the solutions outside.
+    fn optional(
+        &self,
+        builder: &mut Builder,
+        right: &GraphPattern,
+        condition: Option<&Expression>,
+        graph: &GraphScope,
+    ) -> Planning {
+        match condition {
+            Some(condition) => self.extend_filter(builder, condition, right, graph),
+            None => self.extend(builder, right, graph),
+        }
+    }
+
+    /// Plans a left join of whose solutions only those without a match are kept, because a filter asks for a variable
+    /// that each match binds to be unbound. Returns false, and plans nothing, if the pattern is none.
+    pub(super) fn without_match(
+        &self,
+        builder: &mut Builder,
+        pattern: &GraphPattern,
+        unbound: &Variable,
+        graph: &GraphScope,
+    ) -> Result<bool, PlanError> {
+        let GraphPattern::LeftJoin {
+            left,
+            right,
+            expression,
+        } = pattern
+        else {
+            return Ok(false);
+        };
+        if !certain(right).contains(unbound)
+            || in_scope(left).contains(unbound)
+            || builder.is_bound(unbound)
+        {
+            return Ok(false);
+        }
+        self.extend(builder, left, graph)?;
+        let shared_are_certain = in_scope(right)
+            .iter()
+            .all(|v| !builder.is_bound(v) || builder.is_certain(v));
+        if shared_are_certain && can_seed(right, &builder.joined_variables()) {
+            let condition = expression.as_ref();
+            match builder.inside(|builder| self.optional(builder, right, condition, graph)) {
+                Ok((steps, _)) => {
+                    let rows = builder.known.rows * 0.5;
+                    builder.push(StepKind::Without(steps), rows);
+                    return Ok(true);
+                }
+                Err(PlanError::Alone) if !builder.nested => {}
+                Err(error) => return Err(error),
+            }
+        }
+        self.left_join(builder, right, expression.as_ref(), graph)?;
+        let is_unbound = Expression::Not(Box::new(Expression::Bound(unbound.clone())));
+        self.push_filter(builder, &is_unbound, graph)?;
+        Ok(true)
     }
 
     /// Drops the solutions that are compatible with a solution of the right side and share a variable with

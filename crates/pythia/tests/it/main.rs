@@ -3,6 +3,7 @@
 mod answers;
 mod backup;
 mod compat;
+mod corpus;
 mod damage;
 mod differential;
 mod exact_casts;

@@ -64,8 +64,9 @@ impl Generator {
             };
         }
         let next = depth - 1;
-        match self.below(15) {
+        match self.below(18) {
             0..=3 => self.comparison(next),
+            15..=17 => self.confining(),
             4 | 5 => format!("({} && {})", self.boolean(next), self.boolean(next)),
             6 | 7 => format!("({} || {})", self.boolean(next), self.boolean(next)),
             8 => format!("(!{})", self.boolean(next)),
@@ -93,6 +94,33 @@ impl Generator {
                 format!("({} {negation} ({list}))", self.expression(0))
             }
             _ => format!("SAMETERM({}, {})", self.expression(0), self.expression(0)),
+        }
+    }
+
+    /// A condition that a planner may turn into a join or a lookup.
+    fn confining(&mut self) -> String {
+        let (variable, other) = (self.variable(), self.variable());
+        let term = match self.below(4) {
+            0 => self.predicate(),
+            1 => self.node(),
+            _ => self.literal(),
+        };
+        match self.below(7) {
+            0 | 1 => format!("({variable} = {other})"),
+            2 => format!("SAMETERM({variable}, {other})"),
+            3 => format!("({variable} = {term})"),
+            4 => format!("SAMETERM({term}, {variable})"),
+            5 => {
+                let second = match self.chance(50) {
+                    true => self.node(),
+                    false => self.predicate(),
+                };
+                match self.chance(50) {
+                    true => format!("({variable} IN ({term}, {second}))"),
+                    false => format!("({variable} = {term} || {variable} = {second})"),
+                }
+            }
+            _ => format!("(!BOUND({variable}))"),
         }
     }
 

@@ -17,6 +17,8 @@ pub(crate) struct Generator {
     /// Whether a triple may be in several graphs. Oxigraph counts it for each of several FROM,
     /// though their graphs are merged, so those queries get data without such triples.
     pub(super) repeats: bool,
+    /// Whether predicates have objects of one kind each, so that equality of their values is identity.
+    plain: bool,
     /// How many variables BIND has made in this query.
     pub(super) made: usize,
     /// How many variables that only one pattern has.
@@ -42,10 +44,12 @@ impl Generator {
         let mut random = StdRng::seed_from_u64(seed);
         let nodes = random.random_range(3..25);
         let repeats = random.random_bool(0.5);
+        let plain = random.random_bool(0.3);
         Self {
             random,
             nodes,
             repeats,
+            plain,
             made: 0,
             fresh: 0,
             in_exists: false,
@@ -97,6 +101,17 @@ impl Generator {
         }
     }
 
+    /// An object of the only kind that the predicate's objects have.
+    fn plain_object(&mut self, predicate: &str) -> String {
+        let n = self.below(6);
+        match predicate {
+            "<http://e/p0>" => format!("\"text {n}\""),
+            "<http://e/p1>" => format!("\"{n}\"^^<http://www.w3.org/2001/XMLSchema#integer>"),
+            "<http://e/p2>" => format!("\"text {n}\"@en"),
+            _ => self.node(),
+        }
+    }
+
     /// A random data set, a quad a line.
     pub(crate) fn data(&mut self) -> Lines {
         let mut quads = Lines::new();
@@ -108,6 +123,7 @@ impl Generator {
             };
             let predicate = self.predicate();
             let object = match self.below(20) {
+                _ if self.plain => self.plain_object(&predicate),
                 0..=11 => self.node(),
                 12 | 13 => format!("_:b{}", self.below(4)),
                 14 => format!(
