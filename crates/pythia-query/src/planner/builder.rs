@@ -4,7 +4,7 @@
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
-use oxrdf::Variable;
+use oxrdf::{Term, Variable};
 use pythia_sparql::scope::Variables;
 
 use super::equality::Kinds;
@@ -77,6 +77,8 @@ pub(crate) struct Builder {
     pub(crate) nested: bool,
     /// Variables that temporarily share the slot of another variable, with that variable.
     unified: Vec<(Variable, Variable)>,
+    /// Variables whose places in triple patterns terms have taken.
+    substituted: Vec<(Variable, Term)>,
     /// Variables whose terms were inserted from outside at every leaf (`EXISTS`).
     pub(crate) inserted: Variables,
 }
@@ -170,6 +172,23 @@ impl Builder {
             self.index.remove(other);
         }
         unified
+    }
+
+    /// Lets a term take the place of a variable without a slot.
+    pub(crate) fn substitute(&mut self, variable: Variable, term: Term) {
+        self.substituted.push((variable, term));
+    }
+
+    /// Returns the term that has taken the place of the variable.
+    pub(crate) fn substituted(&self, variable: &Variable) -> Option<&Term> {
+        let mut all = self.substituted.iter();
+        all.find(|(other, _)| other == variable)
+            .map(|(_, term)| term)
+    }
+
+    /// Ends all substitution.
+    pub(crate) fn take_substituted(&mut self) -> Vec<(Variable, Term)> {
+        std::mem::take(&mut self.substituted)
     }
 
     /// Creates a slot without a variable.

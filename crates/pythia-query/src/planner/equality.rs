@@ -27,13 +27,7 @@ impl Planner<'_> {
         group: &Operands<'_>,
         filters: &mut Vec<GroupFilter<'_>>,
     ) -> Result<(), QueryError> {
-        // The assembly of triple terms refers to variables by name.
-        let has_triple_term = |t: &&TriplePattern| {
-            [&t.subject, &t.object]
-                .iter()
-                .any(|term| matches!(term, TermPattern::Triple(_)))
-        };
-        if group.triples.iter().any(has_triple_term) {
+        if group.has_triple_terms() {
             return Ok(());
         }
         let mut place = 0;
@@ -84,7 +78,8 @@ impl Planner<'_> {
                 .iter()
                 .any(|t| triple_variables(t).contains(v))
         };
-        let is_free = |v: &Variable| !builder.has_slot(v) && matched(v);
+        let is_free =
+            |v: &Variable| !builder.has_slot(v) && builder.substituted(v).is_none() && matched(v);
         let (kept, other) = match (is_free(a), is_free(b)) {
             (_, true) if a != b && (is_free(a) || builder.is_certain(a)) => (a, b),
             (true, false) if builder.is_certain(b) => (b, a),
@@ -112,18 +107,23 @@ impl Planner<'_> {
         if !a.set.iter().all(one) {
             return Ok(false);
         }
-        // A later literal of another kind would be compared by its value.
-        for predicate in [a.predicate, b.predicate].into_iter().flatten() {
-            self.counts().depend_on(&QuadPattern {
-                predicate: Some(predicate),
-                ..QuadPattern::default()
-            });
-        }
+        self.depend_on_kinds(a);
+        self.depend_on_kinds(b);
         Ok(true)
     }
 
+    /// Records that the answer depends on the kinds: a later literal of another kind would be compared by its value.
+    pub(super) fn depend_on_kinds(&self, kinds: Kinds) {
+        if kinds.predicate.is_some() {
+            self.counts().depend_on(&QuadPattern {
+                predicate: kinds.predicate,
+                ..QuadPattern::default()
+            });
+        }
+    }
+
     /// Returns the kinds of a variable's terms, according to the pattern that allows the fewest.
-    fn kinds(
+    pub(super) fn kinds(
         &self,
         builder: &Builder,
         group: &Operands<'_>,
@@ -191,7 +191,7 @@ impl Kinds {
 
 /// Returns whether terms of these kinds are equal only if they are the same. An inline integer or boolean has the only
 /// canonical form of its value.
-fn equal_if_same(a: TermKind, b: TermKind) -> bool {
+pub(super) fn equal_if_same(a: TermKind, b: TermKind) -> bool {
     use TermKind as K;
     let is_plain = |kind| matches!(kind, K::Iri | K::BlankNode | K::String | K::LangString);
     let is_canonical = matches!((a, b), (K::Integer, K::Integer) | (K::Boolean, K::Boolean));

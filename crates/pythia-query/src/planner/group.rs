@@ -35,6 +35,15 @@ pub(super) struct Operands<'p> {
     pub(super) rest: Vec<&'p GraphPattern>,
 }
 
+impl Operands<'_> {
+    /// Returns whether a triple pattern has a triple term, whose assembly refers to variables by name.
+    pub(super) fn has_triple_terms(&self) -> bool {
+        let is_triple = |term: &TermPattern| matches!(term, TermPattern::Triple(_));
+        let mut triples = self.triples.iter();
+        triples.any(|triple| is_triple(&triple.subject) || is_triple(&triple.object))
+    }
+}
+
 /// A filter and its variables that must be bound first.
 pub(super) struct GroupFilter<'p> {
     pub(super) expression: &'p Expression,
@@ -105,7 +114,9 @@ impl Planner<'_> {
         for pattern in first {
             self.join(builder, pattern, graph)?;
         }
+        group.rest = after;
         let mut filters = std::mem::take(&mut group.filters);
+        self.substitute(builder, &mut group, &mut filters, graph)?;
         self.unify_equal(builder, &group, &mut filters)?;
         match self.elements(builder, &group, graph)? {
             Some((mut elements, mut unfinished)) => {
@@ -130,11 +141,12 @@ impl Planner<'_> {
             None => builder_bind_nothing(builder, &group),
         }
         self.separate_unified(builder)?;
+        self.bind_substituted(builder)?;
         // Each step will record the slots needed after it.
         let sets = builder.steps.len() * Slots::bytes(builder.slots.len());
         self.evaluation.governor().require_room(sets)?;
         self.place_filters(builder, &mut filters, graph)?;
-        for pattern in after {
+        for pattern in group.rest {
             self.join(builder, pattern, graph)?;
         }
         for filter in filters {
@@ -172,7 +184,10 @@ impl Planner<'_> {
             let subject = self.place(builder, &triple.subject, &mut unfinished)?;
             let predicate = match &triple.predicate {
                 NamedNodePattern::NamedNode(node) => self.constant(&Term::from(node.clone()))?,
-                NamedNodePattern::Variable(v) => Some(PatternTerm::Slot(builder.slot(v))),
+                NamedNodePattern::Variable(v) => match builder.substituted(v).cloned() {
+                    Some(term) => self.constant(&term)?,
+                    None => Some(PatternTerm::Slot(builder.slot(v))),
+                },
             };
             let object = self.place(builder, &triple.object, &mut unfinished)?;
             let (Some(s), Some(p), Some(o)) = (subject, predicate, object) else {
@@ -263,6 +278,11 @@ impl Planner<'_> {
         term: &TermPattern,
         unfinished: &mut Vec<Unfinished>,
     ) -> Result<Option<PatternTerm>, PlanError> {
+        if let TermPattern::Variable(variable) = term
+            && let Some(term) = builder.substituted(variable)
+        {
+            return Ok(self.constant(&term.clone())?);
+        }
         match self.slot_of(builder, term, unfinished)? {
             Some(slot) => Ok(Some(PatternTerm::Slot(slot))),
             None => Ok(self.constant(&ground_term(term)?)?),

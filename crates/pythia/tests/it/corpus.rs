@@ -13,14 +13,8 @@ const PAGES_FREE: u64 = 24;
 const ROWS_FREE: u64 = 64;
 /// Queries that do more than 1.5 times the work of their counterparts. A query that no longer does must be removed.
 const OVER: &[&str] = &[
-    "constant-1",
-    "constant-2",
-    "constant-3",
     "constant-4",
-    "constant-5",
-    "constant-6",
     "constant-7",
-    "constant-8",
     "constant-9",
     "constant-10",
     "constant-11",

@@ -201,12 +201,14 @@ const ANY_ORDER: &[&str] = &[
 
 #[test]
 fn random_queries_have_the_same_answers_with_little_memory() {
+    // Some random queries join everything with everything.
     let limited = QueryOptions {
         row_limit: Some(50_000),
+        timeout: Some(Duration::from_secs(2)),
         ..QueryOptions::default()
     };
     let (mut compared, mut spilling) = (0, 0);
-    for seed in 0..40 {
+    for seed in 0..60 {
         let mut generator = Generator::new(seed);
         let data: Vec<String> = (0..12).flat_map(|_| generator.data()).collect();
         let data = data.join("\n");
@@ -228,6 +230,7 @@ fn random_queries_have_the_same_answers_with_little_memory() {
                 {
                     continue;
                 }
+                Err(QueryError::Timeout) => continue,
                 Err(error) => panic!("seed {seed}: {query}: {error}"),
             }
             compared += 1;

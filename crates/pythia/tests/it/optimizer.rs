@@ -166,15 +166,20 @@ fn a_prefix_reads_only_terms_that_start_with_it() {
         ("STRSTARTS(?v, \"value 29\")", 40),
         ("REGEX(?v, \"^value 29\")", 40),
         ("REGEX(?v, \"^value 2?9\")", 620),
-        ("?v = \"value 4\"", 1),
-        ("?v = \"value 5\"@en", 1),
-        ("?v = <http://v/6>", 1),
         ("?v IN (<http://v/6>, <http://v/16>)", 2),
-        ("?v = \"nowhere\"", 0),
     ] {
         let plan = filtered(&database, filter);
         let read = part(&plan, "Ranges(Pos)").measured.unwrap().rows;
         assert!(read <= most, "{filter} read {read} rows\n{plan}");
+    }
+    for filter in [
+        "?v = \"value 4\"",
+        "?v = \"value 5\"@en",
+        "?v = <http://v/6>",
+        "?v = \"nowhere\"",
+    ] {
+        let plan = filtered(&database, filter);
+        assert!(rows(&plan) <= 3, "{filter}\n{plan}");
     }
     for filter in [
         "STRSTARTS(STR(?v), \"http://v/29\")",
