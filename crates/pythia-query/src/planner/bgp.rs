@@ -9,11 +9,12 @@ use pythia_store::{End, GraphFilter, QuadPattern, Snapshot};
 use super::builder::Builder;
 use super::cached::push_cached;
 use super::equality::Kinds;
+use super::group::Placement;
 use super::join_method::JoinMethod;
 use super::order::{OrderSearch, Start, members_of};
 use super::push_down::{Confined, FilterHint};
+use super::{Planner, Planning};
 use pythia_exec::error::QueryError;
-use pythia_exec::limits::governor::Governor;
 use pythia_exec::plan::counts::Counts;
 use pythia_exec::plan::step::{Access, GraphPosition, PathStep, Position, SlotPattern, StepKind};
 
@@ -49,12 +50,81 @@ pub(crate) enum PatternGraph {
     Slot(usize),
 }
 
-/// A triple pattern or path to be joined.
+/// A part of a group to be joined.
 #[derive(Clone, Debug)]
 pub(crate) enum Element {
     Triple(Triple),
     /// Its positions name only the slots; whether each is new or bound is decided when the path is placed.
     Path(PathStep),
+    Operand(Operand),
+}
+
+/// An operand before ordering.
+#[derive(Clone, Debug)]
+pub(crate) struct Operand {
+    /// Place among the operands of its group.
+    pub(crate) place: usize,
+    /// Slots that each solution binds, with the estimated number of distinct terms.
+    pub(crate) slots: Vec<(usize, f64)>,
+    pub(crate) inside: Inside,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) enum Inside {
+    /// VALUES with this number of rows.
+    Rows(f64),
+    /// The branches that may have solutions.
+    Branches(Vec<Branch>),
+}
+
+/// What the estimate of a branch is made from: its triple patterns, paths and operands without what OPTIONAL adds.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Branch {
+    pub(crate) elements: Vec<Element>,
+    pub(crate) filters: Vec<FilterHint>,
+}
+
+impl Branch {
+    /// Returns the number of distinct terms that a slot can have.
+    pub(crate) fn distinct(&self, slot: usize) -> f64 {
+        let mut least = f64::MAX;
+        for element in &self.elements {
+            element.each_slot(|other, distinct| {
+                if other == slot {
+                    least = least.min(distinct);
+                }
+            });
+        }
+        least
+    }
+}
+
+impl Element {
+    /// Calls `each` with every slot that the element binds, and the number of distinct terms that it can have.
+    pub(crate) fn each_slot(&self, mut each: impl FnMut(usize, f64)) {
+        match self {
+            Self::Triple(triple) => triple
+                .slots()
+                .for_each(|(slot, distinct)| each(slot, distinct)),
+            Self::Path(path) => [path.subject, path.object]
+                .into_iter()
+                .filter_map(Position::slot)
+                .for_each(|slot| each(slot, f64::MAX)),
+            Self::Operand(operand) => operand
+                .slots
+                .iter()
+                .for_each(|(slot, distinct)| each(*slot, *distinct)),
+        }
+    }
+
+    /// Returns whether the element has at most one solution.
+    pub(crate) fn is_single(&self) -> bool {
+        match self {
+            Self::Triple(triple) => triple.count <= 1.0,
+            Self::Operand(operand) => matches!(operand.inside, Inside::Rows(rows) if rows <= 1.0),
+            Self::Path(_) => false,
+        }
+    }
 }
 
 impl Triple {
@@ -152,57 +222,69 @@ fn constants(
     }
 }
 
-/// Joins all elements to the pipeline in the best order found. `filters` are the group's filters. `placed` is
-/// called after each element and may add the filters that have become possible.
-pub(crate) fn join_elements(
-    builder: &mut Builder,
-    snapshot: &Snapshot,
-    counts: Counts<'_>,
-    governor: &Governor,
-    elements: &[Element],
-    filters: &[FilterHint],
-    mut placed: impl FnMut(&mut Builder) -> Result<(), QueryError>,
-) -> Result<(), QueryError> {
-    placed(builder)?;
-    let mut left: Vec<usize> = (0..elements.len()).collect();
-    let mut joined = vec![false; elements.len()];
-    let slots = builder.slots.len();
-    let search = OrderSearch::new(elements, filters, slots, snapshot, counts, governor);
-    while !left.is_empty() {
-        let start = Start {
-            known: &builder.known,
-            unit: builder.is_unit(),
-            slots: builder.slots.len(),
-        };
-        for (element, method) in search.best(&start, &left)? {
-            governor.check()?;
-            let with = members_of(&method, element)
-                .next()
-                .map(|with| &elements[with]);
-            match &elements[element] {
-                Element::Triple(edge)
-                    if let (Some(Access::Cached(..)), Some(Element::Triple(attribute))) =
-                        (method.access, with) =>
-                {
-                    push_cached(builder, edge, attribute, &method);
+impl Planner<'_> {
+    /// Joins all elements of a group to the pipeline in the best order found. `filters` are the group's filters.
+    pub(super) fn join_elements(
+        &self,
+        builder: &mut Builder,
+        elements: &[Element],
+        filters: &[FilterHint],
+        placement: &mut Placement<'_, '_>,
+    ) -> Planning {
+        self.placed(builder, placement)?;
+        let (snapshot, governor) = (self.snapshot, self.evaluation.governor());
+        let mut left: Vec<usize> = (0..elements.len()).collect();
+        let mut joined = vec![false; elements.len()];
+        let slots = builder.slots.len();
+        let search = OrderSearch::new(elements, filters, slots, snapshot, self.counts(), governor);
+        while !left.is_empty() {
+            let start = Start {
+                known: &builder.known,
+                unit: builder.is_unit(),
+                slots: builder.slots.len(),
+            };
+            for (element, method) in search.best(&start, &left)? {
+                governor.check()?;
+                self.join_element(builder, elements, element, &method, placement)?;
+                builder.known.sorted = method.sorted;
+                joined[element] = true;
+                members_of(&method, element).for_each(|member| joined[member] = true);
+                let bound = builder.known.certain.len();
+                self.placed(builder, placement)?;
+                if builder.known.certain.len() > bound {
+                    // More is bound now than the search assumed.
+                    break;
                 }
-                _ if method.members != 0 => push_intersection(builder, elements, &method),
-                Element::Triple(triple) => push_triple(builder, snapshot, triple, &method),
-                Element::Path(path) => push_path(builder, path.clone(), method.rows),
             }
-            builder.known.sorted = method.sorted;
-            joined[element] = true;
-            members_of(&method, element).for_each(|member| joined[member] = true);
-            let bound = builder.known.certain.len();
-            placed(builder)?;
-            if builder.known.certain.len() > bound {
-                // More is bound now than the search assumed.
-                break;
-            }
+            left.retain(|&element| !joined[element]);
         }
-        left.retain(|&element| !joined[element]);
+        Ok(())
     }
-    Ok(())
+
+    fn join_element(
+        &self,
+        builder: &mut Builder,
+        elements: &[Element],
+        element: usize,
+        method: &JoinMethod,
+        placement: &mut Placement<'_, '_>,
+    ) -> Planning {
+        let with = members_of(method, element).next();
+        let with = with.map(|with| &elements[with]);
+        match &elements[element] {
+            Element::Triple(edge)
+                if let (Some(Access::Cached(..)), Some(Element::Triple(attribute))) =
+                    (method.access, with) =>
+            {
+                push_cached(builder, edge, attribute, method);
+            }
+            _ if method.members != 0 => push_intersection(builder, elements, method),
+            Element::Triple(triple) => push_triple(builder, self.snapshot, triple, method),
+            Element::Path(path) => push_path(builder, path.clone(), method.rows),
+            Element::Operand(operand) => self.join_operand(builder, operand.place, placement)?,
+        }
+        Ok(())
+    }
 }
 
 fn push_triple(builder: &mut Builder, snapshot: &Snapshot, triple: &Triple, method: &JoinMethod) {
@@ -287,7 +369,7 @@ fn push_intersection(builder: &mut Builder, elements: &[Element], method: &JoinM
     let members = (0..elements.len().min(64)).filter(|index| method.members >> index & 1 == 1);
     let triples = members.filter_map(|index| match &elements[index] {
         Element::Triple(triple) => Some(triple),
-        Element::Path(_) => None,
+        Element::Path(_) | Element::Operand(_) => None,
     });
     let mut patterns = Vec::new();
     let mut bound = None;

@@ -65,6 +65,13 @@ pub(crate) struct Knowledge {
     pub(crate) sorted: Option<usize>,
 }
 
+/// The numbers of variables without a slot of their own.
+#[derive(Clone, Copy)]
+pub(crate) struct StandIns {
+    unified: usize,
+    substituted: usize,
+}
+
 /// A pipeline under construction.
 #[derive(Default)]
 pub(crate) struct Builder {
@@ -164,10 +171,18 @@ impl Builder {
         self.unified.iter().any(|(other, _)| other == variable)
     }
 
-    /// Ends all sharing. Returns the variables that lose their slot, each with the variable whose slot it
+    /// Returns the variables that now share a slot or have a term in their place, to end those of an inner group alone.
+    pub(crate) fn stand_ins(&self) -> StandIns {
+        StandIns {
+            unified: self.unified.len(),
+            substituted: self.substituted.len(),
+        }
+    }
+
+    /// Ends all sharing since then. Returns the variables that lose their slot, each with the variable whose slot it
     /// shared.
-    pub(crate) fn take_unified(&mut self) -> Vec<(Variable, Variable)> {
-        let unified = std::mem::take(&mut self.unified);
+    pub(crate) fn take_unified(&mut self, since: StandIns) -> Vec<(Variable, Variable)> {
+        let unified = self.unified.split_off(since.unified);
         for (other, _) in &unified {
             self.index.remove(other);
         }
@@ -186,9 +201,9 @@ impl Builder {
             .map(|(_, term)| term)
     }
 
-    /// Ends all substitution.
-    pub(crate) fn take_substituted(&mut self) -> Vec<(Variable, Term)> {
-        std::mem::take(&mut self.substituted)
+    /// Ends all substitution since then.
+    pub(crate) fn take_substituted(&mut self, since: StandIns) -> Vec<(Variable, Term)> {
+        self.substituted.split_off(since.substituted)
     }
 
     /// Creates a slot without a variable.

@@ -28,7 +28,7 @@ pub(super) struct CachedPair {
 pub(super) fn pairs(elements: &[Element], snapshot: &Snapshot) -> Vec<CachedPair> {
     let in_one_graph = |element: &Element| match element {
         Element::Triple(triple) => predicate_in_default_graph(triple),
-        Element::Path(_) => None,
+        Element::Path(_) | Element::Operand(_) => None,
     };
     let numbered = || elements.iter().enumerate().take(64);
     let mut pairs = Vec::new();

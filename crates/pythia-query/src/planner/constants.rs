@@ -1,17 +1,21 @@
-//! `FILTER(?v = term)` and `BIND(term AS ?v)` as constants of the patterns.
+//! `FILTER(?v = term)`, `FILTER(?v IN (...))` and `BIND(term AS ?v)` as constants of the patterns.
 //!
 //! If `=` with the term is identity, the term takes the variable's place in the triple patterns of the group, whose counts
 //! are then exact. The variable itself is bound to the term afterwards, or before if other operands of the group mention it.
+
+use std::borrow::Cow;
+use std::collections::HashSet;
 
 use oxrdf::{Term, Variable};
 use pythia_rdf::TermKind;
 use pythia_sparql::scope::{Variables, mentioned, term_variables, triple_variables};
 use spargebra::algebra::{Expression, GraphPattern};
+use spargebra::term::GroundTerm;
 
-use super::builder::Builder;
+use super::Planner;
+use super::builder::{Builder, StandIns};
 use super::equality::equal_if_same;
 use super::group::{GroupFilter, Operands};
-use super::{Planner, Planning};
 use pythia_exec::error::QueryError;
 use pythia_exec::plan::dataset::GraphScope;
 use pythia_exec::plan::expression::SlotExpression;
@@ -19,67 +23,64 @@ use pythia_exec::plan::step::StepKind;
 
 impl Planner<'_> {
     /// Lets terms take the place of variables that a filter or a BIND of the group says are these terms, and removes the
-    /// filter or BIND.
-    pub(super) fn substitute(
+    /// filter or BIND. A filter that lists several terms becomes an operand; returns these filters.
+    pub(super) fn substitute<'p>(
         &self,
         builder: &mut Builder,
         group: &mut Operands<'_>,
-        filters: &mut Vec<GroupFilter<'_>>,
+        filters: &mut Vec<GroupFilter<'p>>,
         graph: &GraphScope,
-    ) -> Planning {
+    ) -> Result<Vec<GroupFilter<'p>>, QueryError> {
+        let mut listed = Vec::new();
         if group.has_triple_terms() {
-            return Ok(());
+            return Ok(listed);
         }
         let mut place = 0;
         while place < filters.len() {
             self.evaluation.check()?;
-            let found = match constant_of(filters[place].expression) {
-                Some((variable, term, by_value))
-                    if self.is_replaceable(builder, group, variable, graph)
-                        && (!by_value || self.is_only(builder, group, variable, &term)?) =>
-                {
-                    Some((variable.clone(), term))
-                }
-                _ => None,
+            let Some((variable, terms)) = self.listed(builder, group, filters[place].expression)?
+            else {
+                place += 1;
+                continue;
             };
-            match found {
-                Some((variable, term)) => {
-                    filters.remove(place);
-                    self.replace(builder, group, variable, term)?;
-                }
-                None => place += 1,
+            if let [term] = &terms[..]
+                && is_replaceable(builder, group, &variable, graph)
+            {
+                filters.remove(place);
+                self.replace(builder, group, variable, term.clone());
+            } else if is_listable(builder, group, &variable, graph) {
+                listed.push(filters.remove(place));
+                group.operands.push(Cow::Owned(values(variable, terms)));
+            } else {
+                place += 1;
             }
         }
         let mut place = 0;
         while place < group.rest.len() {
             match bound_term(group.rest[place]) {
-                Some((variable, term)) if self.is_replaceable(builder, group, variable, graph) => {
+                Some((variable, term)) if is_replaceable(builder, group, variable, graph) => {
                     group.rest.remove(place);
-                    self.replace(builder, group, variable.clone(), term)?;
+                    self.replace(builder, group, variable.clone(), term);
                 }
                 _ => place += 1,
             }
         }
-        Ok(())
+        Ok(listed)
     }
 
-    /// Binds the variables whose places terms have taken.
-    pub(super) fn bind_substituted(&self, builder: &mut Builder) -> Planning {
-        for (variable, term) in builder.take_substituted() {
+    /// Binds the variables whose places terms have taken since then.
+    pub(super) fn bind_substituted(&self, builder: &mut Builder, since: StandIns) {
+        for (variable, term) in builder.take_substituted(since) {
             self.bind_term(builder, &variable, &term);
         }
-        Ok(())
     }
 
-    fn replace(
-        &self,
-        builder: &mut Builder,
-        group: &Operands<'_>,
-        variable: Variable,
-        term: Term,
-    ) -> Result<(), QueryError> {
+    fn replace(&self, builder: &mut Builder, group: &Operands<'_>, variable: Variable, term: Term) {
         let mut others = Variables::new();
         for pattern in &group.rest {
+            mentioned(pattern, &mut others);
+        }
+        for pattern in &group.operands {
             mentioned(pattern, &mut others);
         }
         if others.contains(&variable) {
@@ -87,7 +88,35 @@ impl Planner<'_> {
         } else {
             builder.substitute(variable, term);
         }
-        Ok(())
+    }
+
+    /// Returns the terms of which a variable has one if the filter is true, and only then.
+    fn listed(
+        &self,
+        builder: &Builder,
+        group: &Operands<'_>,
+        filter: &Expression,
+    ) -> Result<Option<(Variable, Vec<Term>)>, QueryError> {
+        let mut alternatives = Vec::new();
+        if !add_terms(filter, &mut alternatives) {
+            return Ok(None);
+        }
+        let Some((variable, ..)) = alternatives.first() else {
+            return Ok(None);
+        };
+        let mut terms: Vec<Term> = Vec::with_capacity(alternatives.len());
+        let mut known = HashSet::new();
+        for (other, term, by_value) in &alternatives {
+            let is_listed =
+                other == variable && (!by_value || self.is_only(builder, group, variable, term)?);
+            if !is_listed {
+                return Ok(None);
+            }
+            if known.insert(term) {
+                terms.push(term.clone());
+            }
+        }
+        Ok(Some(((*variable).clone(), terms)))
     }
 
     fn bind_term(&self, builder: &mut Builder, variable: &Variable, term: &Term) {
@@ -101,24 +130,6 @@ impl Planner<'_> {
         let slot = builder.slot(variable);
         builder.push(StepKind::Bind(slot, value), rows);
         builder.bind(slot, 1.0);
-    }
-
-    /// Returns whether only triple patterns of the group bind the variable.
-    fn is_replaceable(
-        &self,
-        builder: &Builder,
-        group: &Operands<'_>,
-        variable: &Variable,
-        graph: &GraphScope,
-    ) -> bool {
-        let is_graph = matches!(graph, GraphScope::Variable(graph) if graph == variable);
-        let mut ends = group.paths.iter().flat_map(|(s, _, o)| [*s, *o]);
-        let mut triples = group.triples.iter();
-        !is_graph
-            && !builder.has_slot(variable)
-            && builder.substituted(variable).is_none()
-            && triples.any(|triple| triple_variables(triple).contains(variable))
-            && !ends.any(|end| term_variables(end).contains(variable))
     }
 
     /// Returns whether the term is the only one that the variable can have and that is equal to it.
@@ -149,20 +160,77 @@ impl Planner<'_> {
     }
 }
 
-/// Returns the variable and the term of a filter that is true only if the variable has this term, or a term that is equal
-/// to it if the last part is true.
-fn constant_of(filter: &Expression) -> Option<(&Variable, Term, bool)> {
+/// Returns whether only triple patterns of the group bind the variable.
+fn is_replaceable(
+    builder: &Builder,
+    group: &Operands<'_>,
+    variable: &Variable,
+    graph: &GraphScope,
+) -> bool {
+    let mut ends = group.paths.iter().flat_map(|(s, _, o)| [*s, *o]);
+    is_listable(builder, group, variable, graph)
+        && !ends.any(|end| term_variables(end).contains(variable))
+}
+
+/// Returns whether triple patterns of the group bind the variable first.
+fn is_listable(
+    builder: &Builder,
+    group: &Operands<'_>,
+    variable: &Variable,
+    graph: &GraphScope,
+) -> bool {
+    let is_graph = matches!(graph, GraphScope::Variable(graph) if graph == variable);
+    let mut triples = group.triples.iter();
+    !is_graph
+        && !builder.is_bound(variable)
+        && builder.substituted(variable).is_none()
+        && triples.any(|triple| triple_variables(triple).contains(variable))
+}
+
+fn values(variable: Variable, terms: Vec<Term>) -> GraphPattern {
+    let ground = |term: Term| match term {
+        Term::NamedNode(node) => GroundTerm::NamedNode(node),
+        Term::Literal(literal) => GroundTerm::Literal(literal),
+        _ => unreachable!("other terms are no constants of expressions"),
+    };
+    GraphPattern::Values {
+        variables: vec![variable],
+        bindings: terms.into_iter().map(|t| vec![Some(ground(t))]).collect(),
+    }
+}
+
+/// Collects the variables and terms of a filter that is true only if one of the variables has its term, or a term that is
+/// equal to it if the last part is true. Returns false if the filter is not of this form.
+fn add_terms<'f>(filter: &'f Expression, found: &mut Vec<(&'f Variable, Term, bool)>) -> bool {
     let (a, b, by_value) = match filter {
+        Expression::Or(a, b) => return add_terms(a, found) && add_terms(b, found),
+        Expression::In(variable, list) => {
+            let Expression::Variable(variable) = &**variable else {
+                return false;
+            };
+            let terms = list
+                .iter()
+                .map(|item| Some((variable, term_of(item)?, true)));
+            return match terms.collect::<Option<Vec<_>>>() {
+                Some(terms) => {
+                    found.extend(terms);
+                    true
+                }
+                None => false,
+            };
+        }
         Expression::Equal(a, b) => (&**a, &**b, true),
         Expression::SameTerm(a, b) => (&**a, &**b, false),
-        _ => return None,
+        _ => return false,
     };
-    match (a, b) {
-        (Expression::Variable(variable), other) | (other, Expression::Variable(variable)) => {
-            Some((variable, term_of(other)?, by_value))
-        }
-        _ => None,
+    if let (Expression::Variable(variable), other) | (other, Expression::Variable(variable)) =
+        (a, b)
+        && let Some(term) = term_of(other)
+    {
+        found.push((variable, term, by_value));
+        return true;
     }
+    false
 }
 
 /// Returns the variable and the term of a BIND of a constant alone.

@@ -5,15 +5,15 @@
 
 use oxrdf::Variable;
 use pythia_rdf::{TermId, TermKind};
-use pythia_sparql::scope::{term_variable, triple_variables};
+use pythia_sparql::scope::{Variables, mentioned, term_variable, triple_variables};
 use pythia_store::statistics::KindSet;
 use pythia_store::{PredicateStatistics, QuadPattern};
 use spargebra::algebra::Expression;
 use spargebra::term::{NamedNodePattern, TermPattern, TriplePattern};
 
-use super::builder::Builder;
+use super::Planner;
+use super::builder::{Builder, StandIns};
 use super::group::{GroupFilter, Operands};
-use super::{Planner, Planning};
 use pythia_exec::error::QueryError;
 use pythia_exec::plan::dataset::GraphScope;
 use pythia_exec::plan::expression::SlotExpression;
@@ -30,10 +30,15 @@ impl Planner<'_> {
         if group.has_triple_terms() {
             return Ok(());
         }
+        let mut in_operands = Variables::new();
+        for operand in &group.operands {
+            mentioned(operand, &mut in_operands);
+        }
         let mut place = 0;
         while place < filters.len() {
             self.evaluation.check()?;
-            if let Some((kept, other)) = self.unifiable(builder, group, &filters[place])? {
+            let found = self.unifiable(builder, group, &filters[place], &in_operands)?;
+            if let Some((kept, other)) = found {
                 builder.unify(kept, other);
                 filters.remove(place);
             } else {
@@ -43,9 +48,9 @@ impl Planner<'_> {
         Ok(())
     }
 
-    /// Binds the variables that shared the slot of another.
-    pub(super) fn separate_unified(&self, builder: &mut Builder) -> Planning {
-        for (other, kept) in builder.take_unified() {
+    /// Binds the variables that have shared the slot of another since then.
+    pub(super) fn separate_unified(&self, builder: &mut Builder, since: StandIns) {
+        for (other, kept) in builder.take_unified(since) {
             let rows = builder.known.rows;
             let copy = Expression::Variable(kept);
             let copy = SlotExpression::new(&copy, &builder.slots, &GraphScope::DEFAULT);
@@ -53,7 +58,6 @@ impl Planner<'_> {
             builder.push(StepKind::Bind(slot, copy), rows);
             builder.bind(slot, rows);
         }
-        Ok(())
     }
 
     /// Returns the two variables of a filter that is true exactly if they are the same term. The first may be
@@ -63,6 +67,7 @@ impl Planner<'_> {
         builder: &Builder,
         group: &Operands<'_>,
         filter: &GroupFilter<'_>,
+        in_operands: &Variables,
     ) -> Result<Option<(Variable, Variable)>, QueryError> {
         let (a, b, by_value) = match filter.expression {
             Expression::Equal(a, b) => (&**a, &**b, true),
@@ -78,11 +83,19 @@ impl Planner<'_> {
                 .iter()
                 .any(|t| triple_variables(t).contains(v))
         };
-        let is_free =
-            |v: &Variable| !builder.has_slot(v) && builder.substituted(v).is_none() && matched(v);
+        let is_free = |v: &Variable| {
+            !builder.has_slot(v)
+                && builder.substituted(v).is_none()
+                && matched(v)
+                && !in_operands.contains(v)
+        };
+        let is_kept = |v: &Variable| {
+            builder.is_certain(v)
+                || (!builder.is_bound(v) && builder.substituted(v).is_none() && matched(v))
+        };
         let (kept, other) = match (is_free(a), is_free(b)) {
-            (_, true) if a != b && (is_free(a) || builder.is_certain(a)) => (a, b),
-            (true, false) if builder.is_certain(b) => (b, a),
+            (_, true) if a != b && is_kept(a) => (a, b),
+            (true, false) if is_kept(b) => (b, a),
             _ => return Ok(None),
         };
         if by_value && !self.is_identity(builder, group, a, b)? {

@@ -1,6 +1,6 @@
 //! Planning of `GRAPH`.
 
-use oxrdf::Variable;
+use oxrdf::{NamedNode, Variable};
 use pythia_sparql::scope::{Variables, can_seed, certain, in_scope, mentioned};
 use pythia_store::GraphFilter;
 use spargebra::algebra::GraphPattern;
@@ -10,6 +10,7 @@ use super::builder::{Builder, Planned};
 use super::join::hash_join;
 use super::sequence::needs_evaluation_per_graph;
 use super::{PlanError, Planner, Planning};
+use pythia_exec::error::QueryError;
 use pythia_exec::plan::dataset::GraphScope;
 use pythia_exec::plan::operators::EachGraph;
 use pythia_exec::plan::operators::JoinKind;
@@ -28,17 +29,12 @@ impl Planner<'_> {
     ) -> Planning {
         match name {
             NamedNodePattern::NamedNode(node) => {
-                match self.snapshot.resolve(node.as_ref().into())? {
-                    Some(id) if self.dataset.names(id) && self.snapshot.has_graph(id)? => {
-                        let scope = GraphScope::Fixed(GraphFilter::One(id));
-                        self.extend(builder, inner, &scope)
-                    }
-                    _ => {
-                        self.extend(builder, inner, &GraphScope::Absent)?;
-                        builder.push_nothing();
-                        Ok(())
-                    }
+                if let Some(scope) = self.named_graph(node)? {
+                    return self.extend(builder, inner, &scope);
                 }
+                self.extend(builder, inner, &GraphScope::Absent)?;
+                builder.push_nothing();
+                Ok(())
             }
             NamedNodePattern::Variable(variable) => {
                 let mut joined = builder.joined_variables();
@@ -57,6 +53,16 @@ impl Planner<'_> {
                 self.extend(builder, inner, &scope)
             }
         }
+    }
+
+    /// Returns the scope of a graph of the dataset, or `None` if the dataset has none of this name.
+    pub(super) fn named_graph(&self, name: &NamedNode) -> Result<Option<GraphScope>, QueryError> {
+        Ok(match self.snapshot.resolve(name.as_ref().into())? {
+            Some(id) if self.dataset.names(id) && self.snapshot.has_graph(id)? => {
+                Some(GraphScope::Fixed(GraphFilter::One(id)))
+            }
+            _ => None,
+        })
     }
 
     pub(super) fn push_graphs(&self, builder: &mut Builder, slot: usize) {

@@ -1,6 +1,8 @@
 //! Planning of a group: triple patterns and paths that may be joined in any order, filters over them, and
 //! other operands.
 
+use std::borrow::Cow;
+
 use oxrdf::{NamedNode, Term, Variable};
 use pythia_rdf::TermId;
 use pythia_sparql::scope::{
@@ -10,7 +12,7 @@ use pythia_store::GraphFilter;
 use spargebra::algebra::{Expression, GraphPattern, PropertyPathExpression};
 use spargebra::term::{NamedNodePattern, TermPattern, TriplePattern};
 
-use super::bgp::{Element, PatternGraph, PatternTerm, Triple, join_elements};
+use super::bgp::{Element, PatternGraph, PatternTerm, Triple};
 use super::builder::Builder;
 use super::labelled;
 use super::path_estimate::estimate;
@@ -32,10 +34,20 @@ pub(super) struct Operands<'p> {
     pub(super) triples: Vec<&'p TriplePattern>,
     pub(super) paths: Vec<(&'p TermPattern, &'p PropertyPathExpression, &'p TermPattern)>,
     pub(super) filters: Vec<GroupFilter<'p>>,
+    /// Other operands that can be joined at any place.
+    pub(super) operands: Vec<Cow<'p, GraphPattern>>,
     pub(super) rest: Vec<&'p GraphPattern>,
 }
 
 impl Operands<'_> {
+    /// Returns the variables of the triple patterns and paths.
+    pub(super) fn matched(&self) -> impl Iterator<Item = Variable> {
+        let ends = self.paths.iter().flat_map(|(s, _, o)| [*s, *o]);
+        let triples = self.triples.iter();
+        let variables = triples.flat_map(|triple| scope::triple_variables(triple));
+        variables.chain(ends.flat_map(term_variables))
+    }
+
     /// Returns whether a triple pattern has a triple term, whose assembly refers to variables by name.
     pub(super) fn has_triple_terms(&self) -> bool {
         let is_triple = |term: &TermPattern| matches!(term, TermPattern::Triple(_));
@@ -45,9 +57,18 @@ impl Operands<'_> {
 }
 
 /// A filter and its variables that must be bound first.
+#[derive(Clone)]
 pub(super) struct GroupFilter<'p> {
     pub(super) expression: &'p Expression,
     pub(super) waits_for: Variables,
+}
+
+/// The parts of a group that follow as soon as enough is bound, and its operands.
+pub(super) struct Placement<'x, 'p> {
+    unfinished: Vec<Unfinished>,
+    filters: &'x mut Vec<GroupFilter<'p>>,
+    operands: &'x [Cow<'p, GraphPattern>],
+    graph: &'x GraphScope,
 }
 
 /// Elements to join, and the work left after joining them.
@@ -110,38 +131,47 @@ impl Planner<'_> {
         mut group: Operands<'_>,
         graph: &GraphScope,
     ) -> Planning {
-        let (first, after) = split_rest(builder, &group);
-        for pattern in first {
-            self.join(builder, pattern, graph)?;
-        }
-        group.rest = after;
+        self.join_first(builder, &mut group, graph, |builder, pattern| {
+            !builder.nested && sequence::is_sequence(pattern)
+        })?;
+        self.take_operands(builder, &mut group, graph);
+        self.join_first(builder, &mut group, graph, |_, pattern| {
+            matches!(pattern, GraphPattern::Values { .. })
+        })?;
         let mut filters = std::mem::take(&mut group.filters);
-        self.substitute(builder, &mut group, &mut filters, graph)?;
+        let outer = builder.stand_ins();
+        let listed = self.substitute(builder, &mut group, &mut filters, graph)?;
         self.unify_equal(builder, &group, &mut filters)?;
         match self.elements(builder, &group, graph)? {
-            Some((mut elements, mut unfinished)) => {
-                let hints = self.push_down(builder, &filters, &mut elements)?;
-                let (snapshot, counts) = (self.snapshot, self.counts());
-                let governor = self.evaluation.governor();
-                let mut placed = |builder: &mut Builder| {
-                    self.finish_elements(builder, &mut unfinished)?;
-                    self.place_filters(builder, &mut filters, graph)
+            Some((mut elements, unfinished)) => {
+                let hints = self.push_down(builder, &filters, &listed, &mut elements)?;
+                let mut placement = Placement {
+                    unfinished,
+                    filters: &mut filters,
+                    operands: &group.operands,
+                    graph,
                 };
-                let hints = &hints;
-                join_elements(
-                    builder,
-                    snapshot,
-                    counts,
-                    governor,
-                    &elements,
-                    hints,
-                    &mut placed,
-                )?;
+                if elements.is_empty() && group.operands.len() == 1 {
+                    self.placed(builder, &mut placement)?;
+                    self.join_operand(builder, 0, &mut placement)?;
+                    self.placed(builder, &mut placement)?;
+                } else {
+                    for (place, pattern) in group.operands.iter().enumerate() {
+                        let operand = self.operand(builder, place, pattern, graph)?;
+                        elements.push(Element::Operand(operand));
+                    }
+                    self.join_elements(builder, &elements, &hints, &mut placement)?;
+                }
             }
-            None => builder_bind_nothing(builder, &group),
+            None => {
+                builder_bind_nothing(builder, &group);
+                for operand in &group.operands {
+                    self.join(builder, operand, graph)?;
+                }
+            }
         }
-        self.separate_unified(builder)?;
-        self.bind_substituted(builder)?;
+        self.separate_unified(builder, outer);
+        self.bind_substituted(builder, outer);
         // Each step will record the slots needed after it.
         let sets = builder.steps.len() * Slots::bytes(builder.slots.len());
         self.evaluation.governor().require_room(sets)?;
@@ -153,6 +183,76 @@ impl Planner<'_> {
             self.push_filter(builder, filter.expression, graph)?;
         }
         Ok(())
+    }
+
+    /// Joins those operands of the rest from whose solutions the patterns of the group can start, because these always
+    /// bind every variable that they share with the patterns.
+    fn join_first(
+        &self,
+        builder: &mut Builder,
+        group: &mut Operands<'_>,
+        graph: &GraphScope,
+        may_be: impl Fn(&Builder, &GraphPattern) -> bool,
+    ) -> Planning {
+        if !group.rest.iter().any(|pattern| may_be(builder, pattern)) {
+            return Ok(());
+        }
+        let mut matched: Variables = group.matched().collect();
+        for operand in &group.operands {
+            matched.extend(in_scope(operand));
+        }
+        let (first, rest) = group.rest.iter().partition(|pattern| {
+            let bound = certain(pattern);
+            let is_values = matches!(pattern, GraphPattern::Values { .. });
+            let mut shared = 0;
+            let are_bound = in_scope(pattern).intersection(&matched).all(|variable| {
+                shared += 1;
+                bound.contains(variable)
+            });
+            may_be(builder, pattern) && are_bound && (is_values || shared > 0)
+        });
+        group.rest = rest;
+        let first: Vec<&GraphPattern> = first;
+        for pattern in first {
+            self.join(builder, pattern, graph)?;
+        }
+        Ok(())
+    }
+
+    /// Adds what has become possible: filters whose variables are bound, and work left after a pattern was joined.
+    pub(super) fn placed(
+        &self,
+        builder: &mut Builder,
+        placement: &mut Placement<'_, '_>,
+    ) -> Result<(), QueryError> {
+        self.finish_elements(builder, &mut placement.unfinished)?;
+        self.place_filters(builder, placement.filters, placement.graph)
+    }
+
+    /// Joins an operand. It takes the filters over the variables that it binds.
+    pub(super) fn join_operand(
+        &self,
+        builder: &mut Builder,
+        place: usize,
+        placement: &mut Placement<'_, '_>,
+    ) -> Planning {
+        let (pattern, graph) = (&*placement.operands[place], placement.graph);
+        let inside = match pattern {
+            GraphPattern::Union { .. } => certain(pattern),
+            GraphPattern::LeftJoin { left: inner, .. } | GraphPattern::Extend { inner, .. } => {
+                certain(inner)
+            }
+            _ => return self.join(builder, pattern, graph),
+        };
+        let is_bound = |v: &Variable| inside.contains(v) || builder.is_certain(v);
+        let is_taken = |filter: &GroupFilter<'_>| {
+            let mut variables = filter.waits_for.iter();
+            variables.all(|v| is_bound(v) && !builder.is_unified(v))
+        };
+        let (taken, kept) = placement.filters.drain(..).partition(is_taken);
+        *placement.filters = kept;
+        let taken: Vec<GroupFilter<'_>> = taken;
+        self.extend_filtered(builder, pattern, &taken, graph)
     }
 
     /// Returns the group's triple patterns and paths with ids for their constants, and the work left after
@@ -329,43 +429,11 @@ impl Planner<'_> {
     }
 }
 
-/// Splits the other operands of a group into those joined first and those joined last. VALUES and sub-queries
-/// come first if the patterns can start from their solutions, that is, if these always bind every variable
-/// that they share with the patterns.
-pub(super) fn split_rest<'p>(
-    builder: &Builder,
-    group: &Operands<'p>,
-) -> (Vec<&'p GraphPattern>, Vec<&'p GraphPattern>) {
-    let ends = group.paths.iter().flat_map(|(s, _, o)| [*s, *o]);
-    let matched: Variables = group
-        .triples
-        .iter()
-        .flat_map(|t| scope::triple_variables(t))
-        .chain(ends.flat_map(term_variables))
-        .collect();
-    group.rest.iter().partition(|pattern| {
-        let shared: Vec<Variable> = in_scope(pattern).intersection(&matched).cloned().collect();
-        let bound = certain(pattern);
-        let early = match pattern {
-            GraphPattern::Values { .. } => true,
-            pattern => !builder.nested && sequence::is_sequence(pattern) && !shared.is_empty(),
-        };
-        early && shared.iter().all(|v| bound.contains(v))
-    })
-}
-
 /// Plans a group without matches: binds its variables in no solutions, so that the following operators can be
 /// planned.
 pub(super) fn builder_bind_nothing(builder: &mut Builder, group: &Operands<'_>) {
     builder.push_nothing();
-    let ends = group.paths.iter().flat_map(|(s, _, o)| [*s, *o]);
-    let variables: Vec<Variable> = group
-        .triples
-        .iter()
-        .flat_map(|t| scope::triple_variables(t))
-        .chain(ends.flat_map(term_variables))
-        .collect();
-    for variable in variables {
+    for variable in group.matched() {
         let slot = builder.slot(&variable);
         builder.bind(slot, 0.0);
     }

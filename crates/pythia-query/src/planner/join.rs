@@ -10,6 +10,8 @@ use spargebra::algebra::{Expression, GraphPattern};
 use spargebra::term::NamedNodePattern;
 
 use super::builder::{Builder, Planned};
+use super::group::GroupFilter;
+use super::operand::union_branches;
 use super::{PlanError, Planner, Planning, sequence};
 use pythia_exec::error::QueryError;
 use pythia_exec::plan::dataset::GraphScope;
@@ -192,11 +194,14 @@ impl Planner<'_> {
         hash_join(builder, alone, |_| JoinKind::Minus)
     }
 
+    /// Extends the pipeline's solutions by each branch. The branches take the filters, whose variables each branch or the
+    /// pipeline binds.
     pub(super) fn union(
         &self,
         builder: &mut Builder,
         left: &GraphPattern,
         right: &GraphPattern,
+        filters: &[GroupFilter<'_>],
         graph: &GraphScope,
     ) -> Planning {
         let mut branches = Vec::new();
@@ -204,15 +209,19 @@ impl Planner<'_> {
         union_branches(right, &mut branches);
         let mut planned = Vec::new();
         for branch in &branches {
-            match builder.inside(|builder| self.extend(builder, branch, graph)) {
+            match builder.inside(|builder| self.extend_filtered(builder, branch, filters, graph)) {
                 Ok(branch) => planned.push(branch),
                 Err(PlanError::Alone) if !builder.nested => {
                     let union = self.concatenate(&branches, graph)?;
                     if builder.is_unit() {
                         *builder = Builder::from_planned(union);
-                        return Ok(());
+                    } else {
+                        hash_join(builder, union, |_| JoinKind::Inner)?;
                     }
-                    return hash_join(builder, union, |_| JoinKind::Inner);
+                    for filter in filters {
+                        self.push_filter(builder, filter.expression, graph)?;
+                    }
+                    return Ok(());
                 }
                 Err(error) => return Err(error),
             }
@@ -339,15 +348,4 @@ pub(super) fn hash_join(
     });
     builder.inserted = inserted;
     Ok(())
-}
-
-/// Flattens nested UNIONs into a list of branches.
-pub(super) fn union_branches<'p>(pattern: &'p GraphPattern, branches: &mut Vec<&'p GraphPattern>) {
-    match pattern {
-        GraphPattern::Union { left, right } => {
-            union_branches(left, branches);
-            union_branches(right, branches);
-        }
-        other => branches.push(other),
-    }
 }

@@ -91,6 +91,10 @@ impl Joined {
                 let mut slots = ends.filter_map(Position::slot).peekable();
                 slots.peek().is_none() || slots.any(|slot| self.is_bound(slot))
             }
+            Element::Operand(operand) => {
+                let mut slots = operand.slots.iter();
+                operand.slots.is_empty() || slots.any(|(slot, _)| self.is_bound(*slot))
+            }
         }
     }
 
@@ -110,23 +114,30 @@ impl Joined {
             };
             self.distinct[slot] = before.min(distinct).min(method.rows).max(1.0);
         };
-        match element {
-            Element::Triple(triple) => {
-                triple
-                    .slots()
-                    .for_each(|(slot, distinct)| bind(slot, distinct));
-                if let PatternGraph::Slot(slot) = triple.graph {
-                    bind(slot, method.rows);
-                }
-            }
-            Element::Path(path) => {
-                let ends = [path.subject, path.object];
-                ends.into_iter()
-                    .filter_map(Position::slot)
-                    .for_each(|slot| bind(slot, method.rows));
-            }
+        element.each_slot(&mut bind);
+        if let Element::Triple(triple) = element
+            && let PatternGraph::Slot(slot) = triple.graph
+        {
+            bind(slot, method.rows);
         }
         bound
+    }
+
+    /// Returns the method to join a number of given rows that bind these slots.
+    pub(super) fn values_method(&self, slots: &[(usize, f64)], count: f64) -> JoinMethod {
+        let bound = || slots.iter().filter(|(slot, _)| self.is_bound(*slot));
+        let rows = bound().fold(self.rows * count, |rows, (slot, distinct)| {
+            rows / self.distinct(*slot).max(*distinct)
+        });
+        let probes = match bound().next() {
+            Some(_) => count * HASHED + self.rows * LOOKUP,
+            None => 0.0,
+        };
+        JoinMethod {
+            rows,
+            cost: probes + rows * ROW,
+            ..JoinMethod::default()
+        }
     }
 
     /// Returns the method to join a path.

@@ -13,7 +13,6 @@ use super::bgp::Element;
 use super::join_method::JoinMethod;
 use super::order::{LEFT_BEHIND, OrderSearch, PartialOrder};
 use pythia_exec::error::QueryError;
-use pythia_exec::plan::step::Position;
 
 /// Number of candidates per chosen element.
 const CANDIDATES_MAX: usize = 8;
@@ -88,7 +87,7 @@ impl<'s, 'a> Long<'s, 'a> {
             self.search.look()?;
             let (joined, element) = (&self.state.joined, candidate.element);
             self.search
-                .methods_alone(joined, element, None, &mut methods);
+                .methods_alone(joined, element, None, &mut methods)?;
             for method in &methods {
                 let score = method.cost + method.rows * LEFT_BEHIND;
                 if best.as_ref().is_none_or(|(least, ..)| score < *least) {
@@ -133,7 +132,12 @@ impl<'s, 'a> Long<'s, 'a> {
         let joined = &self.state.joined;
         let rows = match &self.search.elements[element] {
             Element::Triple(triple) => joined.rows_after(triple),
-            Element::Path(path) => joined.path_method(path).rows,
+            _ => {
+                let mut methods = Vec::new();
+                self.search
+                    .methods_alone(joined, element, None, &mut methods)?;
+                methods[0].rows
+            }
         };
         let candidate = Candidate {
             growth: rows / joined.rows.max(f64::MIN_POSITIVE),
@@ -146,10 +150,7 @@ impl<'s, 'a> Long<'s, 'a> {
 
     fn queue_of(&mut self, element: usize) -> &mut BinaryHeap<Candidate> {
         // An element with one match multiplies nothing, and may make a filter possible.
-        let is_single = match &self.search.elements[element] {
-            Element::Triple(triple) => triple.count <= 1.0,
-            Element::Path(_) => false,
-        };
+        let is_single = self.search.elements[element].is_single();
         if is_single || self.slots[element].is_empty() || self.bound_slots(element) > 0 {
             &mut self.near
         } else {
@@ -164,15 +165,10 @@ impl<'s, 'a> Long<'s, 'a> {
     }
 }
 
-/// Returns the slots of an element's ends and predicate.
+/// Returns the slots of an element, without repetition.
 fn slots_of(element: &Element) -> Vec<usize> {
-    let mut slots: Vec<usize> = match element {
-        Element::Triple(triple) => triple.slots().map(|(slot, _)| slot).collect(),
-        Element::Path(path) => {
-            let ends = [path.subject, path.object].into_iter();
-            ends.filter_map(Position::slot).collect()
-        }
-    };
+    let mut slots = Vec::new();
+    element.each_slot(|slot, _| slots.push(slot));
     slots.sort_unstable();
     slots.dedup();
     slots

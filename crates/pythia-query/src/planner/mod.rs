@@ -19,6 +19,7 @@ mod labelled;
 mod lateral;
 mod long;
 mod metadata;
+mod operand;
 mod order;
 mod path_count;
 mod path_estimate;

@@ -15,7 +15,7 @@ use pythia_store::{End, ReadCosts, Snapshot, Statistics};
 use rustc_hash::FxHashMap;
 use std::cell::{Cell, RefCell};
 
-use super::bgp::{Element, PatternTerm, Triple};
+use super::bgp::{Element, Inside, Operand, PatternTerm, Triple};
 use super::builder::Knowledge;
 use super::cached::{self, CachedPair};
 use super::join_method::{JoinMethod, Joined};
@@ -39,6 +39,8 @@ const LOOK: f64 = 0.1;
 const LOOKS_MAX: f64 = 50_000.0;
 /// Bonus per element that mentions the sort slot, to break ties between two orders of a scan.
 const MENTIONED: f64 = 1e-3;
+/// Cost of passing solutions through a branch of an operand.
+const BRANCH: f64 = 1.0;
 /// The search checks the deadline after this many examined elements.
 const LOOKS_UNCHECKED: usize = 64;
 
@@ -65,6 +67,10 @@ pub(super) struct OrderSearch<'a> {
     mentions: Vec<f64>,
     /// Pairs of patterns that a cached attribute joins.
     cached: Vec<CachedPair>,
+    /// For each operand: the searches of its branches.
+    branches: Vec<Vec<OrderSearch<'a>>>,
+    /// Number of solutions and cost of joining an operand to a set of joined elements.
+    operands: RefCell<FxHashMap<(u64, usize), (f64, f64)>>,
     governor: &'a Governor,
     /// Number of examined elements.
     looked: Cell<usize>,
@@ -99,16 +105,7 @@ impl<'a> OrderSearch<'a> {
         let mut mentions = vec![0.0; slots];
         let mut subjects: FxHashMap<usize, u64> = FxHashMap::default();
         for (index, element) in elements.iter().enumerate() {
-            match element {
-                Element::Triple(triple) => {
-                    triple.slots().for_each(|(slot, _)| mentions[slot] += 1.0);
-                }
-                Element::Path(path) => {
-                    let ends = [path.subject, path.object].into_iter();
-                    ends.filter_map(|end| end.slot())
-                        .for_each(|slot| mentions[slot] += 1.0);
-                }
-            }
+            element.each_slot(|slot, _| mentions[slot] += 1.0);
             if let (Some((slot, _)), true) = (star_key(element), index < NUMBERED_MAX) {
                 *subjects.entry(slot).or_default() |= 1 << index;
             }
@@ -117,7 +114,19 @@ impl<'a> OrderSearch<'a> {
         let star = |element| {
             star_key(element).map_or(0, |(slot, _)| subjects.get(&slot).copied().unwrap_or(0))
         };
+        let branches = elements.iter().map(|element| match element {
+            Element::Operand(Operand {
+                inside: Inside::Branches(branches),
+                ..
+            }) => branches
+                .iter()
+                .map(|b| Self::new(&b.elements, &b.filters, slots, snapshot, counts, governor))
+                .collect(),
+            _ => Vec::new(),
+        });
         Self {
+            branches: branches.collect(),
+            operands: RefCell::default(),
             elements,
             filters,
             statistics: counts.of_store(),
@@ -139,10 +148,12 @@ impl<'a> OrderSearch<'a> {
     ) -> Result<Vec<(usize, JoinMethod)>, QueryError> {
         let count = left.len();
         let start = self.start(start, left);
+        // A mask now means another set.
+        self.operands.borrow_mut().clear();
         if count > NUMBERED_MAX {
             return long::order(self, start);
         }
-        let (greedy, cost) = self.greedy(start.clone(), count)?;
+        let (greedy, PartialOrder { cost, .. }) = self.greedy(start.clone(), count)?;
         let are_numbered = left.iter().all(|element| *element < NUMBERED_MAX);
         if !(2..=ELEMENTS_MAX).contains(&count) || !are_numbered {
             return Ok(greedy);
@@ -195,14 +206,14 @@ impl<'a> OrderSearch<'a> {
         &self,
         mut state: PartialOrder,
         count: usize,
-    ) -> Result<(Vec<(usize, JoinMethod)>, f64), QueryError> {
+    ) -> Result<(Vec<(usize, JoinMethod)>, PartialOrder), QueryError> {
         let mut order = Vec::with_capacity(count);
         let mut methods = Vec::new();
         while order_count(&order) < count {
             let mut best: Option<(f64, usize, JoinMethod)> = None;
             for element in self.candidates(&state) {
                 self.look()?;
-                self.methods(&state, element, &mut methods);
+                self.methods(&state, element, &mut methods)?;
                 for method in &methods {
                     let score = method.cost + method.rows * LEFT_BEHIND;
                     if best.as_ref().is_none_or(|(least, ..)| score < *least) {
@@ -214,7 +225,62 @@ impl<'a> OrderSearch<'a> {
             self.place(&mut state, element, &method);
             order.push((element, method));
         }
-        Ok((order, state.cost))
+        Ok((order, state))
+    }
+
+    /// Estimates the solutions after joining all elements to others, and the cost. Of a branch with many elements, only
+    /// the first are considered.
+    fn estimate(&self, joined: &Joined) -> Result<(f64, f64), QueryError> {
+        let count = self.elements.len().min(NUMBERED_MAX);
+        let start = PartialOrder {
+            joined: Joined {
+                sorted: None,
+                unit: false,
+                ..joined.clone()
+            },
+            placed: (0..self.elements.len()).map(|e| e >= count).collect(),
+            mask: 0,
+            cost: 0.0,
+            step: None,
+        };
+        self.operands.borrow_mut().clear();
+        let (_, end) = self.greedy(start, count)?;
+        Ok((end.joined.rows, end.cost))
+    }
+
+    /// Returns the method to join an operand to solutions. `mask` is the set of joined elements, if all have a bit.
+    fn operand_method(
+        &self,
+        joined: &Joined,
+        mask: Option<u64>,
+        element: usize,
+        operand: &Operand,
+    ) -> Result<JoinMethod, QueryError> {
+        if let Inside::Rows(count) = operand.inside {
+            return Ok(joined.values_method(&operand.slots, count));
+        }
+        let key = mask.map(|mask| (mask, element));
+        let known = key.and_then(|key| self.operands.borrow().get(&key).copied());
+        let (rows, cost) = match known {
+            Some(known) => known,
+            None => {
+                let (mut rows, mut cost) = (0.0, 0.0);
+                for branch in &self.branches[element] {
+                    let (more, costs) = branch.estimate(joined)?;
+                    rows += more;
+                    cost += costs + BRANCH;
+                }
+                if let Some(key) = key {
+                    self.operands.borrow_mut().insert(key, (rows, cost));
+                }
+                (rows, cost)
+            }
+        };
+        Ok(JoinMethod {
+            rows,
+            cost,
+            ..JoinMethod::default()
+        })
     }
 
     /// Returns the cheapest order, keeping at most `width` subsets of each size, or `None` if it costs no
@@ -236,7 +302,7 @@ impl<'a> OrderSearch<'a> {
                 let state = &states[from];
                 for element in self.candidates(state) {
                     self.look()?;
-                    self.methods(state, element, &mut methods);
+                    self.methods(state, element, &mut methods)?;
                     for method in &methods {
                         let cost = state.cost + method.cost;
                         if cost >= limit {
@@ -288,25 +354,33 @@ impl<'a> OrderSearch<'a> {
             return apart;
         }
         // An element with one match multiplies nothing, and may make a filter possible.
-        let is_single = |index: &usize| match &self.elements[*index] {
-            Element::Triple(triple) => triple.count <= 1.0,
-            Element::Path(_) => false,
-        };
+        let is_single = |index: &usize| self.elements[*index].is_single();
         connected.extend(apart.into_iter().filter(is_single));
         connected
     }
 
-    fn methods(&self, state: &PartialOrder, element: usize, methods: &mut Vec<JoinMethod>) {
+    fn methods(
+        &self,
+        state: &PartialOrder,
+        element: usize,
+        methods: &mut Vec<JoinMethod>,
+    ) -> Result<(), QueryError> {
         match &self.elements[element] {
-            Element::Path(_) => self.methods_alone(&state.joined, element, None, methods),
+            Element::Path(_) => self.methods_alone(&state.joined, element, None, methods)?,
+            Element::Operand(operand) => {
+                methods.clear();
+                let mask = (self.elements.len() <= NUMBERED_MAX).then_some(state.mask);
+                methods.push(self.operand_method(&state.joined, mask, element, operand)?);
+            }
             Element::Triple(triple) => {
                 let rows = self.star_rows(state, element);
-                self.methods_alone(&state.joined, element, rows, methods);
+                self.methods_alone(&state.joined, element, rows, methods)?;
                 methods.extend(self.intersection(state, element));
                 let rows = rows.unwrap_or_else(|| state.joined.rows_after(triple));
                 methods.extend(self.cached_ways(state, element, triple, rows));
             }
         }
+        Ok(())
     }
 
     /// Lists the methods to join an element alone. `rows` is the number of solutions after it; by default it is
@@ -317,10 +391,17 @@ impl<'a> OrderSearch<'a> {
         element: usize,
         rows: Option<f64>,
         methods: &mut Vec<JoinMethod>,
-    ) {
+    ) -> Result<(), QueryError> {
         methods.clear();
         let triple = match &self.elements[element] {
-            Element::Path(path) => return methods.push(joined.path_method(path)),
+            Element::Path(path) => {
+                methods.push(joined.path_method(path));
+                return Ok(());
+            }
+            Element::Operand(operand) => {
+                methods.push(self.operand_method(joined, None, element, operand)?);
+                return Ok(());
+            }
             Element::Triple(triple) => triple,
         };
         let rows = rows.unwrap_or_else(|| joined.rows_after(triple));
@@ -331,6 +412,7 @@ impl<'a> OrderSearch<'a> {
                 method.cost -= mentions * MENTIONED;
             }
         }
+        Ok(())
     }
 
     /// Estimates the solutions after joining a pattern to others of its star, from the predicates that
@@ -497,6 +579,6 @@ fn star_key(element: &Element) -> Option<(usize, TermId)> {
             (PatternTerm::Slot(slot), PatternTerm::Constant(predicate)) => Some((slot, predicate)),
             _ => None,
         },
-        Element::Path(_) => None,
+        Element::Path(_) | Element::Operand(_) => None,
     }
 }

@@ -5,7 +5,7 @@ use spargebra::algebra::{Expression, GraphPattern};
 use spargebra::term::GroundTerm;
 
 use super::builder::{Builder, Planned};
-use super::group::{Operands, take_apart};
+use super::group::{GroupFilter, Operands, take_apart};
 use super::join::hash_join;
 use super::{PlanError, Planner, Planning, push_down};
 use pythia_exec::error::QueryError;
@@ -69,7 +69,7 @@ impl Planner<'_> {
                 self.left_join(builder, right, expression.as_ref(), graph)
             }
             GraphPattern::Lateral { left, right } => self.lateral(builder, left, right, graph),
-            GraphPattern::Union { left, right } => self.union(builder, left, right, graph),
+            GraphPattern::Union { left, right } => self.union(builder, left, right, &[], graph),
             GraphPattern::Extend {
                 inner,
                 variable,
@@ -107,6 +107,47 @@ impl Planner<'_> {
             sequence => {
                 let planned = self.plan(sequence, graph, None)?;
                 hash_join(builder, planned, |_| JoinKind::Inner)
+            }
+        }
+    }
+
+    /// Extends the solutions by those solutions of a pattern that pass the filters. The pipeline, or each branch of a
+    /// UNION, or the left side of an OPTIONAL or BIND binds the variables of the filters.
+    pub(super) fn extend_filtered(
+        &self,
+        builder: &mut Builder,
+        pattern: &GraphPattern,
+        filters: &[GroupFilter<'_>],
+        graph: &GraphScope,
+    ) -> Planning {
+        if filters.is_empty() {
+            return self.extend(builder, pattern, graph);
+        }
+        match pattern {
+            GraphPattern::Union { left, right } => self.union(builder, left, right, filters, graph),
+            GraphPattern::LeftJoin {
+                left,
+                right,
+                expression,
+            } => {
+                self.extend_filtered(builder, left, filters, graph)?;
+                self.left_join(builder, right, expression.as_ref(), graph)
+            }
+            GraphPattern::Extend {
+                inner,
+                variable,
+                expression,
+            } => {
+                self.extend_filtered(builder, inner, filters, graph)?;
+                self.push_bind(builder, variable, expression, graph)
+            }
+            other => {
+                let mut group = Operands {
+                    filters: filters.to_vec(),
+                    ..Operands::default()
+                };
+                take_apart(other, &mut group);
+                self.extend_group(builder, group, graph)
             }
         }
     }

@@ -25,6 +25,7 @@ const MATCHES_MIN: f64 = 1000.0;
 const RANGES_MAX: usize = 64;
 
 /// Properties of a group's filter that the join order uses.
+#[derive(Clone, Debug)]
 pub(crate) struct FilterHint {
     /// Slots that the filter reads.
     pub(crate) slots: Vec<usize>,
@@ -53,16 +54,17 @@ impl Confined {
 }
 
 impl Planner<'_> {
-    /// Restricts patterns by the filters over one variable. Returns the properties of all filters for the
-    /// join order.
+    /// Restricts patterns by the filters over one variable. `listed` are filters that an operand of the group has replaced.
+    /// Returns the properties of all other filters for the join order.
     pub(super) fn push_down(
         &self,
         builder: &mut Builder,
         filters: &[GroupFilter<'_>],
+        listed: &[GroupFilter<'_>],
         elements: &mut [Element],
     ) -> Result<Vec<FilterHint>, QueryError> {
         let mut hints = Vec::with_capacity(filters.len());
-        for filter in filters {
+        for (place, filter) in filters.iter().chain(listed).enumerate() {
             self.evaluation.check()?;
             let filter = filter.expression;
             let variables = variables_of(filter);
@@ -74,10 +76,12 @@ impl Planner<'_> {
             }
             let counted = elements.iter().filter_map(|element| match element {
                 Element::Triple(triple) => triple.share_of(&slots),
-                Element::Path(_) => None,
+                Element::Path(_) | Element::Operand(_) => None,
             });
             let share = counted.fold(share(filter), f64::min);
-            hints.push(FilterHint { slots, share });
+            if place < filters.len() {
+                hints.push(FilterHint { slots, share });
+            }
         }
         Ok(hints)
     }
@@ -92,7 +96,7 @@ impl Planner<'_> {
     ) -> Result<(), QueryError> {
         let scanned = |element: &Element| match element {
             Element::Triple(triple) => scanned_end(triple, slot),
-            Element::Path(_) => None,
+            Element::Path(_) | Element::Operand(_) => None,
         };
         let mut kinds = KindSet::default();
         for (end, predicate) in elements.iter().filter_map(scanned) {

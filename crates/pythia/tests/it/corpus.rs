@@ -13,14 +13,8 @@ const PAGES_FREE: u64 = 24;
 const ROWS_FREE: u64 = 64;
 /// Queries that do more than 1.5 times the work of their counterparts. A query that no longer does must be removed.
 const OVER: &[&str] = &[
-    "constant-4",
-    "constant-7",
-    "constant-9",
-    "constant-10",
     "constant-11",
     "constant-12",
-    "union-5",
-    "union-11",
     "exists-1",
     "exists-2",
     "exists-8",

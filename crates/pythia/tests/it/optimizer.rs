@@ -166,12 +166,13 @@ fn a_prefix_reads_only_terms_that_start_with_it() {
         ("STRSTARTS(?v, \"value 29\")", 40),
         ("REGEX(?v, \"^value 29\")", 40),
         ("REGEX(?v, \"^value 2?9\")", 620),
-        ("?v IN (<http://v/6>, <http://v/16>)", 2),
     ] {
         let plan = filtered(&database, filter);
         let read = part(&plan, "Ranges(Pos)").measured.unwrap().rows;
         assert!(read <= most, "{filter} read {read} rows\n{plan}");
     }
+    let plan = filtered(&database, "?v IN (<http://v/6>, <http://v/16>)");
+    assert!(rows(&plan) <= 6, "{plan}");
     for filter in [
         "?v = \"value 4\"",
         "?v = \"value 5\"@en",
