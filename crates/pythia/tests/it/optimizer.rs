@@ -586,3 +586,16 @@ fn a_filter_over_texts_reads_the_dictionary_in_order() {
     let read = pages(&database_with(&data, options));
     assert!(all >= 80 && read <= 3 * all, "{read} reads of {all} pages");
 }
+
+#[test]
+fn the_first_rows_of_a_scan_read_few_pages() {
+    let database = database(&items(20_000));
+    for query in [
+        "SELECT * { ?s ?p ?o } LIMIT 10",
+        "SELECT ?s { ?s ?p ?o } OFFSET 5 LIMIT 1",
+        "ASK { ?s ?p ?o }",
+    ] {
+        let (_, plan) = analyze(&database, query);
+        assert!(plan.pages() <= 24, "{query}\n{plan}");
+    }
+}

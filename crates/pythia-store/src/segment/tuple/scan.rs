@@ -6,8 +6,11 @@ use super::file::TupleFile;
 use super::page::{Entry, PageError, Tuple, TuplePage};
 use crate::StoreError;
 
-/// Bytes of pages decoded at a time.
+/// Maximum bytes of pages decoded at a time. The first batch is one page, as many queries need no more; each following
+/// one is larger by the factor [`GROWTH`].
 const BATCH_BYTES: usize = 256 << 10;
+/// Growth factor of a batch.
+const GROWTH: u64 = 4;
 
 /// Rows in order of node, predicate, other end and graph; raw id bits.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
@@ -63,7 +66,9 @@ impl TupleRows {
 pub struct TupleScan {
     file: TupleFile,
     pages: Range<u64>,
+    /// Pages of the next batch, and of the largest.
     batch_pages: u64,
+    batch_pages_max: u64,
 }
 
 impl TupleFile {
@@ -78,7 +83,8 @@ impl TupleFile {
         TupleScan {
             file: self.clone(),
             pages: (pages.start as u64).min(end)..end,
-            batch_pages: (BATCH_BYTES / self.directory.page_bytes()).max(1) as u64,
+            batch_pages: 1,
+            batch_pages_max: (BATCH_BYTES / self.directory.page_bytes()).max(1) as u64,
         }
     }
 }
@@ -98,6 +104,7 @@ impl TupleScan {
                 .map_err(|error| self.file.corrupt(number, error))
         })?;
         self.pages.start = end;
+        self.batch_pages = (self.batch_pages * GROWTH).min(self.batch_pages_max);
         Ok(true)
     }
 }
