@@ -5,13 +5,15 @@
 
 use std::ops::Range;
 
+use oxrdf::vocab::xsd;
 use pythia_rdf::{TermId, TermKind};
 use pythia_store::statistics::KindSet;
 use spargebra::algebra::Function;
 
-use super::compare::{Comparison, TRUE};
+use super::compare::{Comparison, FALSE, TRUE};
+use super::function::test_kind;
 use super::id_range::{IdRanges, STRETCH_SHIFT};
-use super::node::{Call, ConstantComparison, IdStrategy, Node};
+use super::node::{Call, ConstantComparison, IdStrategy, Node, is_predicate};
 use super::value::Value;
 use crate::error::QueryError;
 
@@ -61,10 +63,82 @@ pub(crate) fn may_be_true(
         }
         Node::Call(call) => match prefix_test(call, column) {
             Some((prefix, of_str)) => Some(starting_with(&prefix, of_str, ids)?),
-            None => None,
+            None => of_kinds(node, column, kinds),
+        },
+        _ => of_kinds(node, column, kinds),
+    })
+}
+
+/// Returns all ids of the kinds for which a test of the column's kind, datatype or language may be true.
+fn of_kinds(node: &Node, column: usize, kinds: KindSet) -> Option<IdSet> {
+    let is_column =
+        |call: &Call| matches!(call.arguments[..], [Node::Variable(found)] if found == column);
+    let those = |may_pass: &dyn Fn(TermKind) -> bool| {
+        let passing = kinds.iter().filter(|kind| may_pass(*kind));
+        normal(passing.map(all_of).collect())
+    };
+    match node {
+        Node::Call(call) if is_column(call) && is_predicate(&call.function) => {
+            Some(those(&|kind| {
+                test_kind(&call.function, kind) != Some(FALSE)
+            }))
+        }
+        Node::Not(inner) => match &**inner {
+            Node::Call(call) if is_column(call) && is_predicate(&call.function) => {
+                Some(those(&|kind| test_kind(&call.function, kind) != Some(TRUE)))
+            }
+            _ => None,
+        },
+        Node::Compare(Comparison::Equal, sides) => {
+            let ((Node::Call(call), Node::Constant(constant))
+            | (Node::Constant(constant), Node::Call(call))) = &**sides
+            else {
+                return None;
+            };
+            match (&call.function, &constant.value) {
+                (Function::Datatype, Value::NamedNode(datatype)) if is_column(call) => {
+                    Some(those(&|kind| may_have_datatype(kind, datatype)))
+                }
+                (Function::Lang, Value::String(tag)) if is_column(call) => Some(those(&|kind| {
+                    (kind == TermKind::LangString) != tag.is_empty() && kind.is_literal()
+                })),
+                _ => None,
+            }
+        }
+        Node::Call(call) if call.function == Function::LangMatches => match &call.arguments[..] {
+            // The language of other terms is empty, which matches no range.
+            [Node::Call(lang), _] if lang.function == Function::Lang && is_column(lang) => {
+                Some(those(&|kind| kind == TermKind::LangString))
+            }
+            _ => None,
         },
         _ => None,
-    })
+    }
+}
+
+fn may_have_datatype(kind: TermKind, datatype: &str) -> bool {
+    use TermKind as K;
+    let inline = [
+        (K::Boolean, xsd::BOOLEAN),
+        (K::Integer, xsd::INTEGER),
+        (K::Decimal, xsd::DECIMAL),
+        (K::Double, xsd::DOUBLE),
+        (K::Float, xsd::FLOAT),
+        (K::Date, xsd::DATE),
+        (K::DateTime, xsd::DATE_TIME),
+        (K::GYear, xsd::G_YEAR),
+    ];
+    let is_text = datatype == xsd::STRING.as_str();
+    let is_tagged = datatype.starts_with("http://www.w3.org/1999/02/22-rdf-syntax-ns#");
+    let found = inline.iter().find(|(_, of)| of.as_str() == datatype);
+    match kind {
+        K::String => is_text,
+        K::LangString => is_tagged,
+        // Forms that do not fit in an id, and all other datatypes.
+        K::TypedLiteral => !is_text,
+        K::DerivedInteger => found.is_none() && !is_text && !is_tagged,
+        _ => found.is_some_and(|(inline, _)| *inline == kind),
+    }
 }
 
 fn compared(comparison: &ConstantComparison, kinds: KindSet) -> Option<IdSet> {

@@ -194,7 +194,7 @@ fn scanned_end(triple: &Triple, slot: usize) -> Option<(End, TermId)> {
     }
 }
 
-/// Returns whether a filter may translate to ids: comparisons with a constant, prefixes.
+/// Returns whether a filter may translate to ids: comparisons with a constant, prefixes, tests of kinds.
 fn names_ids(filter: &Expression) -> bool {
     use Expression as E;
     let is_constant = |e: &E| match e {
@@ -210,9 +210,20 @@ fn names_ids(filter: &Expression) -> bool {
         | E::Greater(a, b)
         | E::GreaterOrEqual(a, b) => is_constant(a) || is_constant(b),
         E::In(_, list) => list.iter().all(is_constant),
-        E::FunctionCall(Function::StrStarts | Function::Regex, arguments) => {
-            arguments.iter().skip(1).all(is_constant)
-        }
+        E::FunctionCall(
+            Function::StrStarts | Function::Regex | Function::LangMatches,
+            arguments,
+        ) => arguments.iter().skip(1).all(is_constant),
+        E::Not(inner) => matches!(**inner, E::FunctionCall(..)) && names_ids(inner),
+        E::FunctionCall(
+            Function::IsIri
+            | Function::IsBlank
+            | Function::IsLiteral
+            | Function::IsTriple
+            | Function::IsNumeric
+            | Function::HasLang,
+            _,
+        ) => true,
         _ => false,
     }
 }

@@ -160,6 +160,41 @@ fn a_range_filter_reads_only_the_range_and_finds_every_kind_of_number() {
 }
 
 #[test]
+fn tests_of_kind_datatype_and_language_read_only_terms_that_may_pass() {
+    const XSD: &str = "http://www.w3.org/2001/XMLSchema#";
+    let database = database(&values());
+    for (filter, most) in [
+        ("isIRI(?v)", 300),
+        ("isBlank(?v)", 1),
+        ("!isLiteral(?v)", 301),
+        ("!isIRI(?v) && !isNumeric(?v)", 1300),
+        ("isNumeric(?v)", 1850),
+        ("hasLang(?v)", 300),
+        ("LANG(?v) = \"en\"", 300),
+        ("\"EN\" = LANG(?v)", 300),
+        ("LANGMATCHES(LANG(?v), \"*\")", 300),
+        (&format!("DATATYPE(?v) = <{XSD}string>"), 300),
+        (&format!("DATATYPE(?v) = <{XSD}integer>"), 910),
+        (&format!("DATATYPE(?v) = <{XSD}int>"), 700),
+        (&format!("DATATYPE(?v) = <{XSD}date>"), 610),
+        (&format!("DATATYPE(?v) = <{XSD}date> || isIRI(?v)"), 910),
+        ("DATATYPE(?v) = <http://t/own>", 610),
+        (
+            "DATATYPE(?v) = <http://www.w3.org/1999/02/22-rdf-syntax-ns#langString>",
+            900,
+        ),
+    ] {
+        let plan = filtered(&database, filter);
+        let read = part(&plan, "Ranges(Pos)").measured.unwrap().rows;
+        assert!(read <= most, "{filter} read {read} rows\n{plan}");
+    }
+    // Most terms may pass.
+    for filter in ["LANG(?v) = \"\"", "!isBlank(?v)", "!hasLang(?v)"] {
+        filtered(&database, filter);
+    }
+}
+
+#[test]
 fn a_prefix_reads_only_terms_that_start_with_it() {
     let database = database(&values());
     for (filter, most) in [
