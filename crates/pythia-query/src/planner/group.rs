@@ -128,9 +128,15 @@ impl Planner<'_> {
     pub(super) fn extend_group(
         &self,
         builder: &mut Builder,
-        mut group: Operands<'_>,
+        group: Operands<'_>,
         graph: &GraphScope,
     ) -> Planning {
+        let confined = self.confined_sub_selects(builder, &group, graph)?;
+        let mut group: Operands<'_> = group;
+        for (place, pattern) in &confined {
+            group.rest[*place] = pattern;
+        }
+        self.start_from_exists(builder, &mut group, graph)?;
         self.join_first(builder, &mut group, graph, |builder, pattern| {
             !builder.nested && sequence::is_sequence(pattern)
         })?;

@@ -26,8 +26,10 @@ mod path_estimate;
 mod pattern;
 mod push_down;
 mod search;
+mod semi_join;
 mod sequence;
 mod service;
+mod sub_select;
 #[cfg(test)]
 mod tests;
 mod triple_term;

@@ -15,15 +15,10 @@ const ROWS_FREE: u64 = 64;
 const OVER: &[&str] = &[
     "constant-11",
     "constant-12",
-    "exists-1",
-    "exists-2",
-    "exists-8",
     "kinds-8",
     "kinds-11",
     "count-1",
     "count-2",
-    "count-6",
-    "count-7",
 ];
 
 struct Pair {

@@ -634,3 +634,72 @@ fn the_first_rows_of_a_scan_read_few_pages() {
         assert!(plan.pages() <= 24, "{query}\n{plan}");
     }
 }
+
+/// Conditions outside a sub-SELECT apply to what it groups only if they select whole groups.
+#[test]
+fn conditions_outside_select_groups_inside() {
+    let data = items(300);
+    for query in [
+        // Keys that every grouped solution binds.
+        "{ SELECT ?n (COUNT(*) AS ?c) { ?s <http://e/next> ?n } GROUP BY ?n } FILTER(?n = <http://e/3>)",
+        "?n <http://e/rare> ?r { SELECT ?n (COUNT(*) AS ?c) { ?s <http://e/next> ?n } GROUP BY ?n }",
+        "?n <http://e/rare> ?r { SELECT ?n (MAX(?v) AS ?m) { ?s <http://e/next> ?n ; <http://e/value> ?v }
+           GROUP BY ?n HAVING (MAX(?v) > 9) }",
+        "?n <http://e/rare> ?r { SELECT DISTINCT ?n ?t (COUNT(?s) AS ?c)
+           { ?s <http://e/next> ?n ; <http://e/type> ?t } GROUP BY ?n ?t } FILTER(?t = <http://e/Item>)",
+        // Keys that some leave unbound, and which the patterns outside bind.
+        "?s <http://e/rare> ?r { SELECT ?r (COUNT(*) AS ?c)
+           { ?x <http://e/type> ?t OPTIONAL { ?x <http://e/rare> ?r } } GROUP BY ?r } FILTER(?r = \"rare 30\")",
+        // No keys: aggregates, their names, and slices.
+        "?n <http://e/rare> ?r { SELECT (COUNT(*) AS ?c) { ?s <http://e/next> ?n } } FILTER(?c = 300)",
+        "{ SELECT ?n (COUNT(*) AS ?c) { ?s <http://e/next> ?n } GROUP BY ?n } FILTER(?c = 1 && ?n != <http://e/3>)",
+        "{ SELECT ?n (COUNT(*) AS ?c) { ?s <http://e/next> ?n } GROUP BY ?n ORDER BY ?n LIMIT 4 } FILTER(?n = <http://e/3>)",
+        "{ SELECT (?s AS ?n) (COUNT(*) AS ?c) { ?s <http://e/next> ?x } GROUP BY ?s } FILTER(?n = <http://e/3>)",
+    ] {
+        checked(&data, &format!("SELECT ?n ?s ?r ?t ?c ?m {{ {query} }}"));
+    }
+}
+
+/// EXISTS over few solutions comes first; it is a test where variables are shared in other ways.
+#[test]
+fn exists_begins_with_few_solutions() {
+    let data = items(300);
+    for (query, begins) in [
+        (
+            "?s <http://e/next> ?n FILTER EXISTS { ?n <http://e/rare> ?r }",
+            true,
+        ),
+        (
+            "?s <http://e/next> ?n FILTER EXISTS { { ?n <http://e/rare> ?r } UNION { ?n <http://e/rare> ?q } }",
+            true,
+        ),
+        (
+            "?s <http://e/next> ?n FILTER EXISTS { ?s <http://e/next>/<http://e/rare> ?r }",
+            true,
+        ),
+        (
+            "?s <http://e/next> ?n ; <http://e/value> ?v FILTER EXISTS { ?n <http://e/rare> ?r FILTER(?v > 100) }",
+            false,
+        ),
+        (
+            "?s <http://e/next> ?n FILTER NOT EXISTS { ?n <http://e/rare> ?r }",
+            false,
+        ),
+        (
+            "?s <http://e/next> ?n FILTER EXISTS { ?x <http://e/rare> ?r }",
+            false,
+        ),
+        (
+            "?s <http://e/next> ?n FILTER EXISTS { ?n <http://e/type> ?t }",
+            false,
+        ),
+        (
+            "?s <http://e/rare> ?x OPTIONAL { ?s <http://e/next> ?n } FILTER EXISTS { ?n <http://e/rare> ?r }",
+            false,
+        ),
+    ] {
+        let plan = checked(&data, &format!("SELECT ?n ?s ?r ?t ?c ?m {{ {query} }}"));
+        let tests = plan.to_string().contains("EXISTS");
+        assert_eq!(!tests, begins, "{query}\n{plan}");
+    }
+}

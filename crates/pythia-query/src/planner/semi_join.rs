@@ -1,0 +1,139 @@
+//! `FILTER EXISTS` as a semi-join that begins with the solutions of its pattern.
+//!
+//! Usually `EXISTS` tests the rows of its group. If its pattern has far fewer solutions than any pattern of the group, the
+//! distinct terms that the pattern gives the shared variables are found first, and the group is joined with them.
+
+use oxrdf::Variable;
+use pythia_sparql::path_expansion;
+use pythia_sparql::scope::{Variables, can_seed, certain};
+use spargebra::algebra::{Expression, GraphPattern};
+
+use super::bgp::Element;
+use super::builder::Builder;
+use super::group::{GroupFilter, Operands, take_apart};
+use super::order::{OrderSearch, Start};
+use super::{PlanError, Planner, Planning};
+use pythia_exec::plan::dataset::GraphScope;
+
+/// Least number of matches of each pattern of the group, as a multiple of the solutions to begin with.
+const MATCHES_PER_SOLUTION: f64 = 4.0;
+
+impl Planner<'_> {
+    /// Begins the pipeline with the solutions of an `EXISTS` of the group, and removes that filter, if this saves reads.
+    pub(super) fn start_from_exists(
+        &self,
+        builder: &mut Builder,
+        group: &mut Operands<'_>,
+        graph: &GraphScope,
+    ) -> Planning {
+        let is_fixed = matches!(graph, GraphScope::Fixed(_) | GraphScope::Merged);
+        if !builder.is_unit() || !is_fixed || !self.inserted.is_empty() || group.triples.is_empty()
+        {
+            return Ok(());
+        }
+        let mut fewest: Option<(f64, usize, GraphPattern)> = None;
+        for (place, filter) in group.filters.iter().enumerate() {
+            let Some(pattern) = distinct_pattern(filter) else {
+                continue;
+            };
+            let rows = self.rows_alone(&pattern.body, graph)?;
+            if fewest.as_ref().is_none_or(|(least, ..)| rows < *least) {
+                fewest = Some((rows, place, pattern.distinct));
+            }
+        }
+        if let Some((rows, place, pattern)) = fewest
+            && self.has_more_matches(group, graph, rows * MATCHES_PER_SOLUTION)?
+        {
+            group.filters.remove(place);
+            self.join(builder, &pattern, graph)?;
+        }
+        Ok(())
+    }
+
+    /// Estimates the solutions of a pattern by itself.
+    fn rows_alone(&self, pattern: &GraphPattern, graph: &GraphScope) -> Result<f64, PlanError> {
+        let mut scratch = Builder::new();
+        let element = Element::Operand(self.operand(&mut scratch, 0, pattern, graph)?);
+        let elements = [element];
+        let slots = scratch.slots.len();
+        let governor = self.evaluation.governor();
+        let counts = self.counts();
+        let search = OrderSearch::new(&elements, &[], slots, self.snapshot, counts, governor);
+        let start = Start {
+            known: &scratch.known,
+            unit: true,
+            slots,
+        };
+        let order = search.best(&start, &[0])?;
+        Ok(order.first().map_or(0.0, |(_, method)| method.rows))
+    }
+
+    /// Returns whether one pattern has far fewer solutions than any triple pattern of another one has matches.
+    pub(super) fn is_far_smaller(
+        &self,
+        small: &GraphPattern,
+        large: &GraphPattern,
+        graph: &GraphScope,
+    ) -> Result<bool, PlanError> {
+        let mut group = Operands::default();
+        take_apart(large, &mut group);
+        let is_fixed = matches!(graph, GraphScope::Fixed(_) | GraphScope::Merged);
+        if !is_fixed || group.triples.is_empty() {
+            return Ok(false);
+        }
+        let rows = self.rows_alone(small, graph)?;
+        self.has_more_matches(&group, graph, rows * MATCHES_PER_SOLUTION)
+    }
+
+    /// Returns whether each triple pattern of the group has more matches than this.
+    fn has_more_matches(
+        &self,
+        group: &Operands<'_>,
+        graph: &GraphScope,
+        matches: f64,
+    ) -> Result<bool, PlanError> {
+        let elements = self.elements(&mut Builder::new(), group, graph)?;
+        Ok(elements.is_some_and(|(elements, _)| {
+            elements.iter().all(|element| match element {
+                Element::Triple(triple) => triple.count > matches,
+                Element::Path(_) | Element::Operand(_) => true,
+            })
+        }))
+    }
+}
+
+/// The pattern of an `EXISTS`, and the distinct terms that its solutions give the shared variables.
+struct Distinct {
+    body: GraphPattern,
+    distinct: GraphPattern,
+}
+
+/// Returns the pattern of an `EXISTS` that is true exactly if the row is compatible with one of the pattern's solutions.
+fn distinct_pattern(filter: &GroupFilter<'_>) -> Option<Distinct> {
+    let Expression::Exists(pattern) = filter.expression else {
+        return None;
+    };
+    let shared = &filter.waits_for;
+    let is_semi_join =
+        !shared.is_empty() && shared.is_subset(&certain(pattern)) && can_seed(pattern, shared);
+    if !is_semi_join {
+        return None;
+    }
+    let mut body = (**pattern).clone();
+    path_expansion::expand(&mut body);
+    Some(Distinct {
+        distinct: distinct(body.clone(), shared),
+        body,
+    })
+}
+
+/// Returns the pattern of the distinct terms that a pattern's solutions give these variables.
+pub(super) fn distinct(pattern: GraphPattern, variables: &Variables) -> GraphPattern {
+    let mut variables: Vec<Variable> = variables.iter().cloned().collect();
+    variables.sort_unstable_by(|a, b| a.as_str().cmp(b.as_str()));
+    let inner = Box::new(GraphPattern::Project {
+        inner: Box::new(pattern),
+        variables,
+    });
+    GraphPattern::Distinct { inner }
+}
