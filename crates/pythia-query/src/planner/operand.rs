@@ -21,6 +21,9 @@ use pythia_exec::plan::dataset::GraphScope;
 
 /// Maximum number of parts of an operand; a larger one is joined after all elements.
 const PARTS_MAX: usize = 1000;
+/// Maximum depth of operands inside operands that estimates consider: each level is estimated several times for each time that
+/// the one around it is.
+const DEPTH_MAX: usize = 2;
 /// Maximum number of alternatives of a path that become a UNION. A path reads the page of a node once for all of them.
 const ALTERNATIVES_MAX: usize = 8;
 
@@ -73,6 +76,18 @@ impl Planner<'_> {
         pattern: &GraphPattern,
         graph: &GraphScope,
     ) -> Result<Operand, PlanError> {
+        self.operand_at(builder, place, pattern, graph, 0)
+    }
+
+    /// Returns an operand inside `depth` others.
+    fn operand_at(
+        &self,
+        builder: &mut Builder,
+        place: usize,
+        pattern: &GraphPattern,
+        graph: &GraphScope,
+        depth: usize,
+    ) -> Result<Operand, PlanError> {
         self.evaluation.check()?;
         let mut bound: Vec<Variable> = certain(pattern).into_iter().collect();
         // The same query always gets the same slots.
@@ -90,7 +105,7 @@ impl Planner<'_> {
         let mut branches = Vec::new();
         for pattern in patterns {
             let mut branch = Branch::default();
-            if self.add_elements(builder, pattern, graph, &mut branch)? {
+            if self.add_elements(builder, pattern, graph, depth, &mut branch)? {
                 branches.push(branch);
             }
         }
@@ -111,6 +126,7 @@ impl Planner<'_> {
         builder: &mut Builder,
         pattern: &GraphPattern,
         graph: &GraphScope,
+        depth: usize,
         branch: &mut Branch,
     ) -> Result<bool, PlanError> {
         let mut group = Operands::default();
@@ -123,21 +139,21 @@ impl Planner<'_> {
         branch.elements.extend(elements);
         for pattern in group.rest {
             let may_match = match pattern {
-                GraphPattern::Union { .. } | GraphPattern::Values { .. } => {
-                    let operand = self.operand(builder, 0, pattern, graph)?;
+                GraphPattern::Union { .. } | GraphPattern::Values { .. } if depth < DEPTH_MAX => {
+                    let operand = self.operand_at(builder, 0, pattern, graph, depth + 1)?;
                     branch.elements.push(Element::Operand(operand));
                     true
                 }
                 GraphPattern::LeftJoin { left: inner, .. }
                 | GraphPattern::Extend { inner, .. }
                 | GraphPattern::Filter { inner, .. } => {
-                    self.add_elements(builder, inner, graph, branch)?
+                    self.add_elements(builder, inner, graph, depth, branch)?
                 }
                 GraphPattern::Graph {
                     name: NamedNodePattern::NamedNode(node),
                     inner,
                 } => match self.named_graph(node)? {
-                    Some(scope) => self.add_elements(builder, inner, &scope, branch)?,
+                    Some(scope) => self.add_elements(builder, inner, &scope, depth, branch)?,
                     None => false,
                 },
                 _ => true,

@@ -703,3 +703,17 @@ fn exists_begins_with_few_solutions() {
         assert_eq!(!tests, begins, "{query}\n{plan}");
     }
 }
+
+/// Estimates of operands inside operands must not multiply.
+#[test]
+fn deeply_nested_unions_are_planned_soon() {
+    let database = database(&items(50));
+    let mut pattern = "?s <http://e/type> ?t".to_owned();
+    for n in 0..60 {
+        pattern = format!(
+            "{{ {pattern} }} UNION {{ ?s <http://e/none> ?p{n} }} ?s <http://e/next> ?n{n} ."
+        );
+    }
+    let answer = ours(&database, &format!("SELECT ?s {{ {pattern} }}")).unwrap();
+    assert_eq!(answer.lines.len(), 50);
+}
