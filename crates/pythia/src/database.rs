@@ -207,15 +207,15 @@ impl Database {
         self.engine.prepare(snapshot, query, options)
     }
 
-    /// Prepares a query whose plan was written by [`PreparedQuery::write`], for this state of the store. See
-    /// [`Engine::prepare_written`].
+    /// Prepares a query whose plan was written by [`PreparedQuery::write`]. The snapshot must be of the state that the query
+    /// was planned for, such as [`PreparedQuery::snapshot`]: ids change with compactions. See [`Engine::prepare_written`].
     pub fn prepare_written(
         &self,
+        snapshot: &Snapshot,
         plan: &[u8],
         options: &QueryOptions,
     ) -> Result<PreparedQuery, QueryError> {
-        let snapshot = self.store.snapshot();
-        self.engine.prepare_written(&snapshot, plan, options)
+        self.engine.prepare_written(snapshot, plan, options)
     }
 
     pub(crate) fn engine(&self) -> &Engine {

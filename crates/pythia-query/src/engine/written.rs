@@ -18,6 +18,11 @@ struct WrittenQuery {
 }
 
 impl PreparedQuery {
+    /// Returns the snapshot that the query was planned for.
+    pub fn snapshot(&self) -> &Snapshot {
+        &self.context.snapshot
+    }
+
     /// Returns the query's plan as bytes for [`Engine::prepare_written`]. It contains the terms that the plan
     /// needs and the store does not have, but no solutions.
     pub fn write(&self) -> Result<Vec<u8>, QueryError> {

@@ -188,7 +188,7 @@ pub(crate) fn reread(
     options: &QueryOptions,
 ) -> PreparedQuery {
     let bytes = prepared.write().expect("a plan that can be written");
-    let read = database.prepare_written(&bytes, options);
+    let read = database.prepare_written(prepared.snapshot(), &bytes, options);
     let read = read.expect("a plan that can be read");
     assert_eq!(read.explain(), prepared.explain());
     read

@@ -72,7 +72,11 @@ fn plans_of_other_versions_and_damaged_plans_are_refused() {
     let options = QueryOptions::default();
     let prepared = database.prepare(&written(QUERIES[0]), &options).unwrap();
     let bytes = prepared.write().unwrap();
-    let refused = |bytes: &[u8], problem: &str| match database.prepare_written(bytes, &options) {
+    let refused = |bytes: &[u8], problem: &str| match database.prepare_written(
+        &database.snapshot(),
+        bytes,
+        &options,
+    ) {
         Err(QueryError::Plan(message)) => assert!(message.contains(problem), "{message}"),
         _ => panic!("a plan that was read"),
     };
@@ -100,7 +104,7 @@ fn deeply_nested_plans_are_read() {
             "}".repeat(depth)
         );
         let prepared = database.prepare(&written(&text), &options).unwrap();
-        database.prepare_written(&prepared.write().unwrap(), &options)
+        database.prepare_written(prepared.snapshot(), &prepared.write().unwrap(), &options)
     };
     assert!(nested(10).is_ok());
     assert!(nested(120).is_ok());
