@@ -77,7 +77,7 @@ pub(crate) enum Inside {
     Branches(Vec<Branch>),
 }
 
-/// What the estimate of a branch is made from: its triple patterns, paths and operands without what OPTIONAL adds.
+/// The parts of a branch that its estimate counts: triple patterns, paths and operands, but nothing that OPTIONAL adds.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Branch {
     pub(crate) elements: Vec<Element>,

@@ -1,7 +1,8 @@
 //! `FILTER(?v = term)`, `FILTER(?v IN (...))` and `BIND(term AS ?v)` as constants of the patterns.
 //!
-//! If `=` with the term is identity, the term takes the variable's place in the triple patterns of the group, whose counts
-//! are then exact. The variable itself is bound to the term afterwards, or before if other operands of the group mention it.
+//! A term takes the variable's place in the triple patterns of the group if `=` with the term is identity. The counts of
+//! these patterns are then exact. The variable is bound to the term afterwards, or before if other operands of the group
+//! mention it.
 
 use std::borrow::Cow;
 use std::collections::HashSet;
