@@ -6,7 +6,6 @@ import random
 import re
 import shutil
 import subprocess
-import tempfile
 from pathlib import Path
 
 from . import processes
@@ -16,8 +15,7 @@ CACHE = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "pythia
 BSBM_10M_PRODUCTS = 28480
 BSBM_1M_PRODUCTS = 2848
 
-# BSBM's use cases, with how many queries of each template are asked: a query of BI reads much.
-USE_CASES = {"explore": 20, "bi": 3}
+QUERIES = REPOSITORY / "bench" / "queries"
 
 _INSTANCE = re.compile(
     r"<http://www4\.wiwiss\.fu-berlin\.de/bizer/bsbm/v01/instances/"
@@ -28,20 +26,11 @@ class Missing(Exception):
     """Data or queries that cannot be found; says where they were looked for."""
 
 
-class Dataset:
-    """N-Triples on disk, and the queries asked of them."""
-
-    def __init__(self, name, path, queries_path):
-        self.name = name
-        self.path = path
-        self.queries_path = queries_path
-        self.queries = read_queries(queries_path)
-
-    def warm(self):
-        """Reads the file once, so that every engine finds it in the system's cache."""
-        with open(self.path, "rb", buffering=0) as data:
-            while data.read(1 << 22):
-                pass
+def warm(path):
+    """Reads a file once, so that every engine finds it in the system's cache."""
+    with open(path, "rb", buffering=0) as file:
+        while file.read(1 << 22):
+            pass
 
 
 def shared_data():
@@ -53,33 +42,19 @@ def shared_data():
     return None
 
 
-def find(choice, queries, pythia, use_case="explore", seed=1):
-    """The data set of a name (yago, bsbm-1m, bsbm-10m) or a file."""
-    shared = shared_data()
-    slice_path = REPOSITORY / "testdata" / "yago" / "yago-slice.nt.zst"
+def plain_file(choice):
+    """The plain file of `yago` or of a path. Without shared data, yago is the slice of this repository."""
     if choice == "yago":
+        shared = shared_data()
         whole = shared / "yago.nt.zst" if shared else None
-        path = whole if whole and whole.exists() else slice_path
-    elif choice == "bsbm-1m":
-        if shared is None:
-            raise Missing("bsbm-1m is in the shared data: set PYTHIA_SHARED_DATA to its folder")
-        path = shared / "bsbm-1m.nt.zst"
-    elif choice == "bsbm-10m":
-        path = generated_bsbm(pythia)
+        path = whole if whole and whole.exists() else REPOSITORY / "testdata" / "yago" / "yago-slice.nt.zst"
     else:
         path = Path(choice)
         if not path.is_absolute() and not path.exists():
             path = REPOSITORY / choice
     if not path.exists():
         raise Missing(f"no data at {path}")
-    name, path = path.name.split(".nt")[0], plain(path)
-    if queries:
-        queries_path = Path(queries)
-    elif "bsbm" in name:
-        queries_path = drawn_queries(path, use_case, seed, pythia)
-    else:
-        queries_path = default_queries(name, shared)
-    return Dataset(name, path, queries_path)
+    return plain(path)
 
 
 def bsbm(choice, pythia):
@@ -96,37 +71,6 @@ def bsbm(choice, pythia):
     if not path.exists():
         raise Missing(f"no data at {path}")
     return path.name.split(".nt")[0], plain(path)
-
-
-def default_queries(name, shared):
-    """The query file that belongs to the data."""
-    if "yago" not in name:
-        raise Missing(f"which queries belong to {name}? give --queries FILE.jsonl")
-    own = Path(__file__).resolve().parents[1] / "queries" / "yago-paths.jsonl"
-    other = shared / "queries" / "yago-paths.jsonl" if shared else own
-    return other if other.exists() else own
-
-
-def drawn_queries(path, use_case, seed, pythia):
-    """BSBM's queries with parameters drawn from the data itself, the same for every engine; kept
-    in the cache until the data or the program is newer. Parameters of other data would find
-    nothing, which is faster than to find it."""
-    target = CACHE / "data" / f"{path.name.split('.nt')[0]}-{use_case}-{seed}.jsonl"
-    newest = max(path.stat().st_mtime, pythia().stat().st_mtime)
-    if target.exists() and target.stat().st_mtime >= newest:
-        return target
-    target.parent.mkdir(parents=True, exist_ok=True)
-    part = target.with_suffix(".part")
-    print(f"draw the parameters of the queries from {path}", flush=True)
-    with tempfile.TemporaryDirectory(dir=target.parent) as folder:
-        store = Path(folder) / "store"
-        subprocess.run([pythia(), "load", "-l", store, path], check=True,
-                       stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-        subprocess.run([pythia(), "generate", "queries", "-l", store, "--use-case", use_case,
-                        "--each", str(USE_CASES[use_case]), "--seed", str(seed), "-o", part],
-                       check=True)
-    part.rename(target)
-    return target
 
 
 def read_queries(path):
@@ -184,6 +128,22 @@ def sample_instances(path, places=400, seed=1):
             for match in _INSTANCE.finditer(text):
                 found.setdefault(match.group(1), set()).add(match.group(0))
     return {kind: sorted(names) for kind, names in found.items()}
+
+
+def sample_triples(path, places=200, seed=1):
+    """Triples from random places of a file of N-Triples, each as three terms."""
+    rng = random.Random(seed)
+    size = path.stat().st_size
+    found = []
+    with open(path, "rb") as file:
+        for _ in range(places):
+            file.seek(rng.randrange(max(size - (1 << 14), 1)))
+            lines = file.read(1 << 14).decode("utf-8", "replace").split("\n")[1:-1]
+            for line in lines:
+                terms = line.rstrip(" .\r").split(" ", 2)
+                if len(terms) == 3:
+                    found.append(tuple(terms))
+    return found
 
 
 def ensure_tool(tool, package):

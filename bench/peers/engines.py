@@ -1,56 +1,39 @@
 """How each database is set up, loaded, served and asked.
 
-An engine is loaded into an empty folder, stopped, measured on disk, then served for the queries.
-All get the same plain file of N-Triples and, where they can be told, the same memory.
+An engine is loaded into an empty folder, stopped, measured on disk, then served, open for queries and updates. All get the
+same plain file of N-Triples and, where they can be told, the same memory.
 """
 
-import contextlib
 import functools
-import json
 import os
 import shutil
-import statistics
 import sys
 import time
 from pathlib import Path
 
 from . import processes
 from .data import CACHE, REPOSITORY, ensure_tool
-from .sparql_http import Endpoint, Refused
+from .sparql_http import Endpoint
 
 CORES = len(os.sched_getaffinity(0))
 READY_SECONDS = 180
-EMPTY, EMPTY_RUNS = "ASK {}", 200
-COUNT_ALL = "SELECT (COUNT(*) AS ?n) WHERE { ?s ?p ?o }"
-
-
-class Outcome:
-    """What became of one query on one engine."""
-
-    def __init__(self):
-        self.rows = None
-        self.value = None
-        self.seconds = []
-        self.error = None
 
 
 class Engine:
-    """A database. `work` is a folder of its own, `memory` the bytes it may use where it can be told.
-
-    After `measure`, `query_peak_bytes` is the most memory its process held, and `empty_s` the median
-    time of a query that asks nothing: how long its protocol takes."""
+    """A database with a server of its own. `work` is a folder of its own; the options are `memory`, the bytes it may use
+    where it can be told, and `timeout`, the seconds after which it gives up a query."""
 
     name = ""
-    how = "over HTTP on loopback"
-    query_peak_bytes = 0
-    empty_s = None
+    # Whether an acknowledged update is on the device.
+    syncs = True
+    # Whether the server gives up queries.
+    limit_time = True
 
-    def __init__(self, work, memory, timeout_s, cold):
+    def __init__(self, work, options):
         self.store = work / "store"
         self.work = work
-        self.memory = memory
-        self.timeout_s = timeout_s
-        self.cold = cold
+        self.memory = self.cache = options.memory
+        self.timeout_s = options.timeout
         self.log = work / "log.txt"
 
     def setup(self):
@@ -61,80 +44,17 @@ class Engine:
         """Loads a file into an empty store, and stops. Gives what it cost."""
         raise NotImplementedError
 
-    def measure(self, queries, runs, warm_up, budget_s):
-        """Outcomes by query id: rounds of all queries, the first ones not counted."""
-        raise NotImplementedError
-
-
-class HttpEngine(Engine):
-    """A database with a server of its own."""
-
     def serve(self):
         """Starts the server. Gives the child and its endpoint."""
         raise NotImplementedError
 
-    def measure(self, queries, runs, warm_up, budget_s):
-        outcomes = {query["id"]: Outcome() for query in queries}
-        with self.served() as (child, endpoint):
-            triples = endpoint.ask(COUNT_ALL).value
-            deadline = time.monotonic() + budget_s
-            for round_number in range(0 if self.cold else warm_up + runs):
-                if round_number > warm_up and time.monotonic() > deadline:
-                    break
-                for query in queries:
-                    outcome = outcomes[query["id"]]
-                    if outcome.error is None:
-                        ask(endpoint, child, query, outcome, counted=round_number >= warm_up)
-            self.empty_s = statistics.median(
-                endpoint.ask(EMPTY).seconds for _ in range(EMPTY_RUNS))
-        if self.cold:
-            self.measure_cold(queries, outcomes, runs)
-        return outcomes, int(triples)
 
-    def measure_cold(self, queries, outcomes, runs):
-        """Each query is the first one that a server is asked, but for one that asks nothing."""
-        for query in queries:
-            outcome = outcomes[query["id"]]
-            for _ in range(runs):
-                if outcome.error is None:
-                    with self.served() as (child, endpoint):
-                        endpoint.ask(EMPTY)
-                        processes.drop_page_cache()
-                        ask(endpoint, child, query, outcome, counted=True)
-
-    @contextlib.contextmanager
-    def served(self):
-        """The server's child and endpoint, while it runs."""
-        child, endpoint = self.serve()
-        try:
-            endpoint.wait(child, READY_SECONDS)
-            yield child, endpoint
-        finally:
-            endpoint.close()
-            child.stop()
-            self.query_peak_bytes = max(self.query_peak_bytes, child.peak_bytes)
-
-
-def ask(endpoint, child, query, outcome, counted):
-    """Runs one query and notes what came of it."""
-    try:
-        answer = endpoint.ask(query["query"])
-    except Refused as error:
-        outcome.error = " ".join(str(error).split())
-        child.check()
-        return
-    if outcome.rows not in (None, answer.rows):
-        outcome.error = f"gave {answer.rows} results after {outcome.rows} before"
-    outcome.rows, outcome.value = answer.rows, answer.value
-    if counted:
-        outcome.seconds.append(answer.seconds)
-
-
-class Oxigraph(HttpEngine):
+class Oxigraph(Engine):
     """The command of the PyPI package `oxigraph`, in an environment of its own."""
 
     name = "oxigraph"
     version = "0.5.13"
+    syncs = False
     program = CACHE / "oxigraph" / "venv" / "bin" / "oxigraph"
 
     def setup(self):
@@ -149,19 +69,17 @@ class Oxigraph(HttpEngine):
     def load(self, path):
         return processes.run([self.program, "load", "-l", self.store, "-f", path], self.log)
 
-    # Its time limit costs a thread for each query, which sleeps that long: at some thousand queries a second
-    # there are soon as many as there may be, and it ends.
-    limits_time = True
-
     def serve(self):
         port = processes.free_port()
-        limit = ["--timeout-s", int(self.timeout_s)] if self.limits_time else []
+        # Its time limit costs a thread for each query, which sleeps that long: at some thousand queries a second there
+        # are soon as many as there may be, and it ends.
+        limit = ["--timeout-s", int(self.timeout_s)] if self.limit_time else []
         child = processes.Child(
-            [self.program, "serve-read-only", "-l", self.store, "-b", f"127.0.0.1:{port}", *limit], self.log)
-        return child, Endpoint(port, "/query", self.timeout_s + 5)
+            [self.program, "serve", "-l", self.store, "-b", f"127.0.0.1:{port}", *limit], self.log)
+        return child, Endpoint(port, "/query", self.timeout_s + 5, update_path="/update")
 
 
-class Jena(HttpEngine):
+class Jena(Engine):
     """TDB2 and Fuseki, from the one jar that Maven Central has of both."""
 
     name = "jena"
@@ -188,16 +106,16 @@ class Jena(HttpEngine):
         port = processes.free_port()
         child = processes.Child(
             self._java("org.apache.jena.fuseki.main.cmds.FusekiMainCmd", "--localhost",
-                       f"--port={port}", f"--timeout={int(self.timeout_s * 1000)}",
+                       f"--port={port}", f"--timeout={int(self.timeout_s * 1000)}", "--update",
                        f"--loc={self.store}", "/bench"),
             self.log, cwd=self.work)
-        return child, Endpoint(port, "/bench/query", self.timeout_s + 5)
+        return child, Endpoint(port, "/bench/query", self.timeout_s + 5, update_path="/bench/update")
 
     def _java(self, *arguments):
         return ["java", f"-Xmx{self.memory >> 20}m", "-cp", self.jar, *arguments]
 
 
-class Virtuoso(HttpEngine):
+class Virtuoso(Engine):
     """Debian's server, without its service. Data goes into one named graph, which queries name as
     their default graph: Virtuoso's own default graph also holds its system's triples."""
 
@@ -224,6 +142,8 @@ class Virtuoso(HttpEngine):
             self._sql("checkpoint;")
             cost = processes.Measured(time.monotonic() - started, child.cpu_s() - cpu_s,
                                       child.peak_now())
+            # Updates over HTTP are for everybody then; the server listens on this machine alone.
+            self._sql('grant SPARQL_UPDATE to "SPARQL";')
             # What went wrong stands in the log; that it did, the count of triples tells.
             self._sql("select ll_file || ': ' || ll_error from DB.DBA.load_list "
                       "where ll_error is not null;")
@@ -241,7 +161,7 @@ class Virtuoso(HttpEngine):
         child = processes.Child(["virtuoso-t", "+foreground", "+configfile", ini], self.log,
                                 cwd=self.store)
         endpoint = Endpoint(port, "/sparql", self.timeout_s + 5,
-                            {"default-graph-uri": self.graph})
+                            {"default-graph-uri": self.graph}, update_path="/sparql", update_name="query")
         return child, endpoint
 
     def _settings(self, port):
@@ -269,8 +189,8 @@ CheckpointInterval = 0
 [HTTPServer]
 ServerPort = 127.0.0.1:{port}
 ServerRoot = {store}
-MaxClientConnections = 8
-ServerThreads = 8
+MaxClientConnections = 32
+ServerThreads = 32
 [SPARQL]
 MaxQueryExecutionTime = {int(self.timeout_s)}
 """
@@ -307,44 +227,6 @@ def split_lines(path, folder, parts):
 
 
 class Pythia(Engine):
-    """This repository's binary, in process."""
-
-    name = "pythia"
-    how = "in process"
-
-    def setup(self):
-        return processes.output([program(), "--version"])
-
-    def load(self, path):
-        return processes.run([program(), "load", "-l", self.store, "--quiet",
-                              "--memory", self.memory, path], self.log)
-
-    def measure(self, queries, runs, warm_up, budget_s):
-        questions, answers = self.work / "queries.jsonl", self.work / "answers.json"
-        extra = [{"id": "count all", "query": COUNT_ALL}, {"id": "empty", "query": EMPTY}]
-        questions.write_text("".join(json.dumps(query) + "\n" for query in [*queries, *extra]),
-                             encoding="utf-8")
-        # A cache of a quarter of the store, which is emptied before each query.
-        quarter = max(processes.folder_bytes(self.store) // 4, 1 << 20)
-        cache = ["--cache", quarter, "--cold"] if self.cold else ["--cache", self.memory]
-        cost = processes.run(
-            [program(), "bench", "queries", "-l", self.store, questions, "--runs", runs,
-             *cache, "--timeout", self.timeout_s, "--seconds", budget_s,
-             "--serialize", "--json", answers], self.log)
-        self.query_peak_bytes = cost.peak_bytes
-        outcomes = {}
-        for report in json.loads(answers.read_text(encoding="utf-8"))["queries"]:
-            outcome = Outcome()
-            outcome.rows, outcome.error = report["rows"], report["error"]
-            outcome.value = lexical_form(report["value"])
-            outcome.seconds = [us / 1e6 for us in report["runs_us"]]
-            outcomes[report["id"]] = outcome
-        total, empty = outcomes.pop("count all"), outcomes.pop("empty")
-        self.empty_s = statistics.median(empty.seconds) if empty.seconds else None
-        return outcomes, int(total.value) if total.value else None
-
-
-class PythiaServer(HttpEngine):
     """This repository's binary as a server."""
 
     name = "pythia"
@@ -360,17 +242,8 @@ class PythiaServer(HttpEngine):
         port = processes.free_port()
         child = processes.Child(
             [program(), "serve", "-l", self.store, "--bind", f"127.0.0.1:{port}",
-             "--cache", self.memory, "--timeout", f"{int(self.timeout_s)}s"], self.log)
-        return child, Endpoint(port, "/query", self.timeout_s + 5)
-
-
-def lexical_form(term):
-    """What SPARQL JSON calls the value of a term in N-Triples syntax."""
-    if term is None:
-        return None
-    if term.startswith('"'):
-        return json.loads(term[:term.rindex('"') + 1])
-    return term.strip("<>")
+             "--cache", self.cache, "--timeout", f"{int(self.timeout_s)}s"], self.log)
+        return child, Endpoint(port, "/query", self.timeout_s + 5, update_path="/update")
 
 
 @functools.cache
@@ -389,4 +262,3 @@ def program():
 
 
 ENGINES = {engine.name: engine for engine in (Pythia, Oxigraph, Virtuoso, Jena)}
-SERVERS = {engine.name: engine for engine in (PythiaServer, Oxigraph)}

@@ -47,14 +47,14 @@ def arguments(given):
     parser.add_argument("--json", metavar="FILE", help="where all figures go (default: bench/results)")
     chosen = parser.parse_args(given)
     chosen.peers = [name for name in chosen.peers.split(",") if name]
-    unknown = [name for name in chosen.peers if name not in SERVERS]
+    unknown = [name for name in chosen.peers if name not in PATHS]
     if unknown or not chosen.peers:
-        parser.error(f"--peers: choose from {', '.join(SERVERS)}")
+        parser.error(f"--peers: choose from {', '.join(PATHS)}")
     # Each round uses graphs that no other changes, and 100 more.
     least = max(FROM_GRAPHS, 2 * (len(REQUESTS) + 1) * (chosen.rounds + 2))
     if chosen.graphs < least:
         parser.error(f"--graphs: {chosen.rounds} rounds need at least {least}")
-    chosen.memory = command.size(chosen.memory)
+    chosen.memory, chosen.timeout = command.size(chosen.memory), 600
     return chosen
 
 
@@ -133,8 +133,8 @@ class Server:
 
     def start(self):
         """Starts the server, and waits until it answers."""
-        self.child, port = self.engine.serve_for_writing()
-        self.connection = http.client.HTTPConnection("127.0.0.1", port, timeout=600)
+        self.child, endpoint = self.engine.serve()
+        self.connection = http.client.HTTPConnection("127.0.0.1", endpoint.port, timeout=600)
         self.used = time.monotonic()
         deadline = self.used + engines.READY_SECONDS
         while True:
@@ -184,39 +184,11 @@ class Server:
         self.child.stop()
 
 
-class Oxigraph(engines.Oxigraph):
-    """Oxigraph, open for writing."""
-
-    def serve_for_writing(self):
-        port = processes.free_port()
-        return processes.Child([self.program, "serve", "-l", self.store, "-b", f"127.0.0.1:{port}"], self.log), port
-
-
-class Jena(engines.Jena):
-    """Fuseki, open for writing."""
-
-    def serve_for_writing(self):
-        port = processes.free_port()
-        return processes.Child(
-            self._java("org.apache.jena.fuseki.main.cmds.FusekiMainCmd", "--localhost", f"--port={port}",
-                       "--update", f"--loc={self.store}", "/bench"), self.log, cwd=self.work), port
-
-
-class Pythia(engines.PythiaServer):
-    """Pythia's server, which is open for writing."""
-
-    def serve_for_writing(self):
-        child, endpoint = self.serve()
-        return child, endpoint.port
-
-
-SERVERS = {"pythia": Pythia, "oxigraph": Oxigraph, "jena": Jena}
-
-
 def load(name, work, chosen, path):
     """Loads a store of its own. Gives the engine and its version."""
     work.mkdir(parents=True)
-    engine = SERVERS[name](work, chosen.memory, 600, False)
+    engine = engines.ENGINES[name](work, chosen)
+    engine.limit_time = False
     version = engine.setup()
     cost = engine.load(path)
     print(f"{name}: {version}: loaded in {cost.wall_s:.1f} s", flush=True)

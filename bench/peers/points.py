@@ -1,4 +1,4 @@
-"""Point queries on BSBM: each asks for little, and each is about another thing."""
+"""Point queries: each asks for little, and each is about another thing."""
 
 import random
 import urllib.parse
@@ -48,6 +48,31 @@ def queries(path, count, seed=1):
         name = names[number % len(names)]
         product = products[number // len(names) % len(products)]
         made.append({"id": f"{name}-{number}", "template": name, "query": TEMPLATES[name](product)})
+    rng.shuffle(made)
+    return made
+
+
+def any_queries(path, count, seed=1):
+    """As many queries about triples at random places of any file of N-Triples: all of a subject, the objects of a
+    subject and predicate, and whether a triple is there."""
+    found = {}
+    for subject, predicate, term in data.sample_triples(path, places=200, seed=seed):
+        if subject.startswith("<"):
+            found.setdefault(subject, (predicate, term))
+    if not found:
+        raise data.Missing(f"no triples with an IRI as subject in {path}")
+    rng = random.Random(seed)
+    triples = sorted(found.items())
+    rng.shuffle(triples)
+    made = []
+    for number in range(count):
+        subject, (predicate, term) = triples[number // 3 % len(triples)]
+        name, text = [
+            ("star", f"SELECT ?p ?o WHERE {{ {subject} ?p ?o }}"),
+            ("one-hop", f"SELECT ?o WHERE {{ {subject} {predicate} ?o }}"),
+            ("ask", f"ASK {{ {subject} {predicate} {term} }}"),
+        ][number % 3]
+        made.append({"id": f"{name}-{number}", "template": name, "query": text})
     rng.shuffle(made)
     return made
 

@@ -76,6 +76,15 @@ class Child:
         """The most memory held so far."""
         return max(self.peak_bytes, _status_bytes(self.pid, "VmHWM"))
 
+    def is_alive(self):
+        """Whether it still runs."""
+        if self in _running:
+            try:
+                self.check()
+            except Failed:
+                return False
+        return self in _running
+
     def check(self):
         """Raises if it has ended."""
         pid, status = os.waitpid(self.pid, os.WNOHANG)

@@ -1,8 +1,6 @@
-"""Counts compared, tables printed."""
+"""Tables of what was measured."""
 
 import statistics
-
-from .sparql_http import query_form
 
 
 def percentile(values, share):
@@ -27,205 +25,150 @@ def table(title, header, rows, notes=()):
     return "\n".join(lines) + "\n"
 
 
-def same_value(left, right):
-    """Whether two lexical forms mean the same: numbers by value."""
-    if left == right:
-        return True
-    try:
-        return abs(float(left) - float(right)) <= 1e-9 * max(1.0, abs(float(left)))
-    except (TypeError, ValueError):
-        return False
-
-
-def differences(queries, results):
-    """Queries whose engines do not agree, as (id, {engine: count or value}, explanation)."""
-    found = []
-    for query in queries:
-        answers = {}
-        for name, outcomes in results.items():
-            outcome = outcomes.get(query["id"])
-            if outcome is not None and outcome.error is None and outcome.rows is not None:
-                answers[name] = outcome
-        if len(answers) < 2:
-            continue
-        first = next(iter(answers.values()))
-        if all(other.rows == first.rows and
-               (first.value is None or same_value(other.value, first.value))
-               for other in answers.values()):
-            continue
-        told = {name: outcome.rows if outcome.rows != 1 or outcome.value is None else outcome.value
-                for name, outcome in answers.items()}
-        found.append((query["id"], told, explanation(query["query"], answers)))
-    return found
-
-
-def explanation(text, answers):
-    """What is known about a difference; empty if nothing is."""
-    if "DESCRIBE" in text.upper():
-        return "each engine describes in its own way"
-    others = {outcome.rows for name, outcome in answers.items() if name != "virtuoso"}
-    is_path = any(f">{mark}" in text or f"){mark}" in text for mark in "+*")
-    if len(others) == 1 and "virtuoso" in answers and is_path:
-        return "Virtuoso gives a row for each route"
-    return ""
-
-
-def emptiness(queries, outcomes):
-    """How many of the queries that an engine answered found nothing: of all, and by template. ASK
-    always finds an answer."""
-    templates = {}
-    for query in queries:
-        outcome = outcomes.get(query["id"])
-        if outcome is None or outcome.error is not None or outcome.rows is None:
-            continue
-        found = templates.setdefault(query["template"], {"answered": 0, "empty": 0})
-        found["answered"] += 1
-        if outcome.rows == 0 and query_form(query["query"]) != "ASK":
-            found["empty"] += 1
-    answered, empty = (sum(found[what] for found in templates.values())
-                       for what in ("answered", "empty"))
-    return {"answered": answered, "empty": empty, "share": empty / answered if answered else 0.0,
-            "templates": templates}
-
-
-def emptiness_text(queries, results):
-    """What share of the queries found nothing, which is faster than to find something."""
-    lines = []
-    for name, outcomes in results.items():
-        found = emptiness(queries, outcomes)
-        parts = [f"{template} {counts['empty']} of {counts['answered']}"
-                 for template, counts in found["templates"].items() if counts["empty"]]
-        among = f" ({', '.join(parts)})" if parts else ""
-        lines.append(f"  {name}: {found['empty']} of {found['answered']} queries, "
-                     f"{found['share']:.1%}{among}")
-    return "\n".join(["Queries that found nothing", *lines]) + "\n"
-
-
-def failures(queries, results):
-    """(engine, template, how many, first message) of queries that were not answered."""
-    found = {}
-    for name, outcomes in results.items():
-        for query in queries:
-            outcome = outcomes.get(query["id"])
-            if outcome is not None and outcome.error is not None:
-                entry = found.setdefault((name, query["template"]), [0, outcome.error])
-                entry[0] += 1
-    return [(name, template, count, message) for (name, template), (count, message)
-            in found.items()]
-
-
 def milliseconds(seconds):
     """With three digits that count."""
     value = seconds * 1e3
+    if value >= 1000:
+        return f"{value:,.0f}"
     if value >= 100:
         return f"{value:.0f}"
     return f"{value:.1f}" if value >= 10 else f"{value:.2f}" if value >= 1 else f"{value:.3f}"
 
 
-def template_rows(queries, results):
-    """One row per template: results, then median and p95 per engine, then ratios to ours."""
-    templates = {}
-    for query in queries:
-        templates.setdefault(query["template"], []).append(query["id"])
+class Test:
+    """The figures of one number of clients, as `pythia bench bsbm` and `pythia bench endpoints` give them."""
+
+    def __init__(self, figures, test):
+        self.clients = test["clients"]
+        self.engines = [system["name"] for system in figures["systems"]]
+        self.rates, self.ratios, self.times, self.all = {}, {}, {}, set()
+        for name, system in zip(self.engines, test["systems"]):
+            per_hour = system.get("mixes_per_hour")
+            self.unit = "mixes/h" if per_hour else "queries/s"
+            self.rates[name] = per_hour or system["queries_per_second"]
+            self.ratios[name] = system["ratio"]
+            templates = system["templates"]
+            named = templates.items() if isinstance(templates, dict) else ((t["template"], t) for t in templates)
+            self.times[name] = {template: times["latency"] for template, times in named}
+            self.all.update(self.times[name])
+        found = figures["found"]
+        order = figures.get("templates") or sorted(found, key=lambda name: (len(name), name))
+        self.templates = [name for name in order if name in self.all]
+
+
+def tests(figures):
+    """The tests of a section that asks queries."""
+    return [Test(figures, test) for test in figures["tests"]]
+
+
+def comparison(record):
+    """All tables of a record of bench/compare."""
+    texts = []
+    for dataset, measured in record["data"].items():
+        texts.append(f"{dataset}: {measured['bytes'] / 1e6:,.0f} MB of N-Triples\n")
+        for name, figures in measured["sections"].items():
+            texts += [table(*parts) for parts in section_tables(dataset, name, figures)]
+    if record["trouble"]:
+        texts.append("\n".join(["Not measured", *(f"  {key}: {why}" for key, why in record["trouble"].items())]))
+    return "\n".join(texts)
+
+
+def section_tables(dataset, name, figures):
+    """Title, header, rows and notes of each table of a section."""
+    if name == "load":
+        return [load_table(dataset, figures)]
+    if name == "updates":
+        return [updates_table(dataset, figures)]
+    if name == "cold":
+        return [cold_table(dataset, figures)]
+    found = [rates_table(dataset, name, figures)]
+    found += [times_table(dataset, name, test) for test in tests(figures)]
+    return found + checked_tables(dataset, name, figures)
+
+
+def load_table(dataset, costs):
+    """Loading and size, one row per engine: medians of its loads."""
     rows = []
-    for template, ids in templates.items():
-        row, medians = [template, len(ids)], {}
-        for name, outcomes in results.items():
-            seconds = [second for id_ in ids for second in outcomes[id_].seconds
-                       if outcomes[id_].error is None]
-            failed = sum(1 for id_ in ids if outcomes[id_].error is not None)
-            if not seconds:
-                row.append("failed")
+    for name, loads in costs.items():
+        middle = {key: statistics.median(load[key] for load in loads) for key in loads[0]}
+        walls = [load["wall_s"] for load in loads]
+        rows.append([name, len(loads), f"{middle['wall_s']:.2f}", f"{min(walls):.2f} – {max(walls):.2f}",
+                     f"{middle['cpu_s']:.2f}", f"{middle['peak_bytes'] / 1e6:,.0f}", f"{middle['disk_bytes'] / 1e6:,.1f}"])
+    return (f"{dataset}: load", ["engine", "loads", "s", "from – to", "CPU s", "peak MB", "disk MB"], rows, [
+        "Medians. CPU s: of all threads and processes. peak MB: most memory while loading, mapped files included.",
+        "disk MB: blocks on the device after the engine has stopped."])
+
+
+def rates_table(dataset, name, figures):
+    """Rates by engine and number of clients."""
+    rows, unit = [], ""
+    for test in tests(figures):
+        unit = test.unit
+        for engine in test.engines:
+            rates = [rate for rate in test.rates[engine] if rate]
+            if not rates:
                 continue
-            medians[name] = statistics.median(seconds)
-            cell = f"{milliseconds(medians[name])} / {milliseconds(percentile(seconds, 0.95))}"
-            row.append(cell + (f" ({failed} failed)" if failed else ""))
-        for name in results:
-            if name == "pythia":
+            ratio = test.ratios[engine]
+            rows.append([engine, test.clients, f"{statistics.median(rates):,.1f}",
+                         f"{min(rates):,.1f} – {max(rates):,.1f}", f"{ratio:.2f}" if ratio else "–",
+                         f"{figures['peak_bytes'].get(engine, 0) / 1e6:,.0f}"])
+    return (f"{dataset}: {name}, rates", ["engine", "clients", unit, "from – to", "times", "peak MB"], rows, [
+        "Of the templates that every engine answers right. times: geometric mean of its times divided by the first's.",
+        "peak MB: most memory of the server up to the end of this section."])
+
+
+def times_table(dataset, name, test):
+    """Median and p95 by template and engine."""
+    rows = []
+    for template in test.templates:
+        row, medians = [template], {}
+        for engine in test.engines:
+            times = test.times[engine].get(template)
+            if times is None:
+                row.append("–")
                 continue
-            both = "pythia" in medians and name in medians
-            row.append(f"{medians[name] / medians['pythia']:.1f}x" if both else "")
+            medians[engine] = times["p50_us"]
+            row.append(f"{milliseconds(times['p50_us'] / 1e6)} / {milliseconds(times['p95_us'] / 1e6)}")
+        first = test.engines[0]
+        for engine in test.engines[1:]:
+            both = first in medians and engine in medians
+            row.append(f"{medians[engine] / medians[first]:.1f}" if both else "–")
         rows.append(row)
-    return rows
+    header = ["template", *(f"{engine} ms" for engine in test.engines),
+              *(f"{engine}/{test.engines[0]}" for engine in test.engines[1:])]
+    return (f"{dataset}: {name}, median / p95, clients: {test.clients}", header, rows, [])
 
 
-def load_table(reports):
-    """Loading and size, one row per engine."""
+def checked_tables(dataset, name, figures):
+    """What the queries find, and what an engine does not answer or answers differently."""
+    total = sum(found["queries"] for found in figures["found"].values())
+    empty = {template: found["empty"] for template, found in figures["found"].items() if found["empty"]}
+    among = ", ".join(f"{template} {count}" for template, count in empty.items())
+    note = f"{total} different queries; {sum(empty.values())} find nothing{f': {among}' if among else ''}."
     rows = []
-    for name, report in reports.items():
-        if "load_wall_s" not in report:
-            continue
-        triples = report.get("triples")
-        rows.append([
-            name,
-            f"{triples:,}" if triples else "?",
-            f"{report['load_wall_s']:.2f}",
-            f"{report['load_cpu_s']:.2f}",
-            f"{report['load_peak_bytes'] / 1e6:,.0f}",
-            f"{report['disk_bytes'] / 1e6:,.1f}",
-            f"{report['disk_bytes'] / triples:.1f}" if triples else "?",
-            f"{report['query_peak_bytes'] / 1e6:,.0f}",
-        ])
-    header = ["engine", "triples", "load s", "CPU s", "peak MB", "disk MB", "bytes/triple",
-              "querying MB"]
-    return table("Loading one file of N-Triples", header, rows, [
-        "load s: wall clock. CPU s: of all its threads and processes. peak MB: most memory while",
-        "loading, mapped files included. disk MB: blocks on the device. querying MB: the same peak",
-        "of the process that answered the queries.",
-    ])
+    for system, reasons in zip(figures["systems"], figures["left_out"]):
+        rows += [[system["name"], template, reason] for template, reason in reasons.items()]
+    return [(f"{dataset}: {name}, left out", ["engine", "template", "why"], rows, [note])]
 
 
-def query_table(queries, results, reports, temperature="warm"):
-    """Latencies, one row per template."""
-    names = list(results)
-    peers = [name for name in names if name != "pythia"]
-    header = ["template", "queries", *(f"{name} ms" for name in names)]
-    header += [f"{name}/pythia" for name in peers]
-    rows = template_rows(queries, results)
-    if "pythia" not in names:
-        header = header[:2 + len(names)]
-        rows = [row[:2 + len(names)] for row in rows]
-    empty = ", ".join(f"{name} {milliseconds(reports[name]['empty_s'])}" for name in names
-                      if reports[name].get("empty_s") is not None)
-    return table(f"Latency per query, median / p95, {temperature}, one client", header, rows, [
-        "Peers are asked over HTTP on loopback; Pythia in process, with its",
-        "results written as SPARQL JSON to memory. Nothing is subtracted from either.",
-        f"What a query that asks nothing, ASK {{}}, takes in the same way (ms): {empty}.",
-    ])
+def updates_table(dataset, figures):
+    """Median milliseconds of updates."""
+    engines = list(figures["syncs"])
+    rows = []
+    for kind, times in figures["kinds"].items():
+        cells = [f"{statistics.median(times[name]):.2f}" if times.get(name) else "–" for name in engines]
+        rows.append([kind, *cells])
+    notes = [f"{name}: {why}" for name, why in figures["failed"].items()]
+    lazy = [name for name, syncs in figures["syncs"].items() if not syncs]
+    if lazy:
+        notes.append(f"Acknowledged before they are on the device: {', '.join(lazy)}.")
+    return (f"{dataset}: updates, median ms", ["update", *engines], rows, notes)
 
 
-def difference_text(queries, found, names):
-    """Where engines do not agree: one row for each query, one for each template where it is known
-    why."""
-    if len(names) < 2:
-        return "Results: nothing to compare with, one engine ran.\n"
-    if not found:
-        return "Results: all engines that answered agree on every query.\n"
-    templates = {query["id"]: query["template"] for query in queries}
-    rows, known = [], {}
-    for id_, told, why in found:
-        answers = [told.get(name, "–") for name in names]
-        if not why:
-            rows.append([id_, *answers, "no: look into it"])
-            continue
-        key = (templates[id_], why)
-        if key in known:
-            known[key][2] += 1
-        else:
-            known[key] = [id_, answers, 1]
-    for (template, why), (id_, answers, count) in known.items():
-        name = id_ if count == 1 else f"{id_} and {count - 1} more of {template}"
-        rows.append([name, *answers, why])
-    agree = len(queries) - len(found)
-    note = f"All engines that answered agree on the other {agree} of {len(queries)} queries."
-    return table("Results that differ", ["query", *names, "known why"], rows, [note])
-
-
-def failure_text(found):
-    """What was not answered."""
-    if not found:
-        return ""
-    lines = ["Not answered"]
-    for name, template, count, message in found:
-        lines.append(f"  {name}: {count} of {template}: {message[:160]}")
-    return "\n".join(lines) + "\n"
+def cold_table(dataset, figures):
+    """Median milliseconds of the first query of a server."""
+    engines = list(figures)
+    ids = list(dict.fromkeys(id_ for times in figures.values() for id_ in times))
+    rows = [[id_, *(f"{statistics.median(figures[name][id_]):.2f}" if id_ in figures[name] else "–"
+                    for name in engines)] for id_ in ids]
+    return (f"{dataset}: first query of a server, median ms", ["query", *engines], rows, [])

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from . import command, data, engines, points, processes, report
 
+SERVERS = ("pythia", "oxigraph")
 SCRIPT = Path(__file__).resolve().parents[1] / "points.lua"
 
 
@@ -38,10 +39,10 @@ def arguments(given):
     parser.add_argument("--json", metavar="FILE", help="where all figures go (default: bench/results)")
     chosen = parser.parse_args(given)
     chosen.peers = [name for name in chosen.peers.split(",") if name]
-    unknown = [name for name in chosen.peers if name not in engines.SERVERS]
+    unknown = [name for name in chosen.peers if name not in SERVERS]
     if unknown or not chosen.peers:
-        parser.error(f"--peers: choose from {', '.join(engines.SERVERS)}")
-    chosen.memory = command.size(chosen.memory)
+        parser.error(f"--peers: choose from {', '.join(SERVERS)}")
+    chosen.memory, chosen.timeout = command.size(chosen.memory), 60
     return chosen
 
 
@@ -92,8 +93,8 @@ def start(name, work, chosen, path):
     """Loads a store of its own, and serves it. Gives version, child and endpoint."""
     shutil.rmtree(work, ignore_errors=True)
     work.mkdir(parents=True)
-    engine = engines.SERVERS[name](work, chosen.memory, 60, False)
-    engine.limits_time = False
+    engine = engines.ENGINES[name](work, chosen)
+    engine.limit_time = False
     version = engine.setup()
     print(f"{name}: {version}: load", flush=True)
     engine.load(path)

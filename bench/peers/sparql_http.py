@@ -33,42 +33,55 @@ class Answer:
 class Endpoint:
     """A SPARQL endpoint on this machine."""
 
-    def __init__(self, port, path, timeout_s, parameters=None):
+    def __init__(self, port, path, timeout_s, parameters=None, update_path=None, update_name="update"):
         self.port = port
         self.path = path
         self.timeout_s = timeout_s
         self.parameters = parameters or {}
+        self.update_path, self.update_name = update_path, update_name
         self._connection = None
+
+    @property
+    def url(self):
+        """The address of queries, with the parameters of each."""
+        query = f"?{urlencode(self.parameters)}" if self.parameters else ""
+        return f"http://127.0.0.1:{self.port}{self.path}{query}"
 
     def ask(self, text):
         """Runs one query; raises `Refused` if there is no whole answer."""
         form = query_form(text)
         table = form in ("SELECT", "ASK")
-        headers = {
-            "Content-Type": "application/x-www-form-urlencoded",
-            "Accept": "application/sparql-results+json" if table else "application/n-triples",
-        }
-        body = urlencode({"query": text, **self.parameters})
+        accept = "application/sparql-results+json" if table else "application/n-triples"
         started = time.perf_counter()
-        try:
-            connection = self._connect()
-            connection.request("POST", self.path, body, headers)
-            response = connection.getresponse()
-            data = response.read()
-        except (OSError, http.client.HTTPException) as error:
-            self.close()
-            raise Refused(f"{type(error).__name__}: {error}") from error
+        data = self._post(self.path, {"query": text, **self.parameters}, accept)
         seconds = time.perf_counter() - started
-        if response.will_close:
-            self.close()
-        if response.status != 200:
-            text = data[:300].decode("utf-8", "replace").strip()
-            raise Refused(f"HTTP {response.status}: {text}")
         try:
             rows, value = count_table(data) if table else (count_triples(data), None)
         except (ValueError, KeyError, TypeError) as error:
             raise Refused(f"an answer cut short or wrong: {error}") from error
         return Answer(seconds, rows, value)
+
+    def update(self, text):
+        """Runs one update; raises `Refused` if it is not acknowledged."""
+        self._post(self.update_path, {self.update_name: text}, "*/*")
+
+    def _post(self, path, form, accept):
+        """Sends a form. Gives the answer's body."""
+        headers = {"Content-Type": "application/x-www-form-urlencoded", "Accept": accept}
+        try:
+            connection = self._connect()
+            connection.request("POST", path, urlencode(form), headers)
+            response = connection.getresponse()
+            data = response.read()
+        except (OSError, http.client.HTTPException) as error:
+            self.close()
+            raise Refused(f"{type(error).__name__}: {error}") from error
+        if response.will_close:
+            self.close()
+        if not 200 <= response.status < 300:
+            text = data[:300].decode("utf-8", "replace").strip()
+            raise Refused(f"HTTP {response.status}: {text}")
+        return data
 
     def wait(self, child, seconds):
         """Waits until the endpoint answers."""

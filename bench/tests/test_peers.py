@@ -3,8 +3,9 @@
     python3 -m unittest discover -s bench/tests
 """
 
+import contextlib
 import http.server
-import os
+import io
 import signal
 import subprocess
 import sys
@@ -12,67 +13,65 @@ import tempfile
 import threading
 import time
 import unittest
-import unittest.mock
 from pathlib import Path
 
 BENCH = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(BENCH))
 
-from peers import command, data, engines, processes, report, sparql_http  # noqa: E402
+from peers import command, compare, data, engines, page, points, processes, report, sparql_http  # noqa: E402
 
 
-def outcome(rows, value=None, seconds=(0.001,), error=None):
-    made = engines.Outcome()
-    made.rows, made.value, made.seconds, made.error = rows, value, list(seconds), error
-    return made
+def latency(median):
+    return {"count": 3, "mean_us": median, "p50_us": median, "p95_us": 2 * median, "p99_us": median, "max_us": median}
+
+
+def figures(times, left_out, unit="queries_per_second"):
+    """What `pythia bench endpoints` gives, of medians by engine and template."""
+    names = list(times)
+    templates = list(dict.fromkeys(template for of in times.values() for template in of))
+    systems = [{unit: [10.0, 30.0, 20.0], "ratio": 1.0,
+                "templates": {template: {"latency": latency(us)} for template, us in of.items()}}
+               for of in times.values()]
+    return {"systems": [{"name": name, "url": "http://x"} for name in names], "templates": templates,
+            "tests": [{"clients": 1, "systems": systems}], "left_out": [left_out.get(name, {}) for name in names],
+            "found": {template: {"queries": 2, "empty": 1, "rows": 3} for template in templates},
+            "peak_bytes": {names[0]: 5_000_000}}
 
 
 class Report(unittest.TestCase):
-    queries = [
-        {"id": "a-0", "template": "a", "query": "SELECT * { ?s <p>+ <o> }"},
-        {"id": "b-0", "template": "b", "query": "SELECT (COUNT(*) AS ?n) { ?s ?p ?o }"},
-    ]
+    record = {
+        "time": "2026-01-01T00:00:00", "command": ["bench/compare"], "commit": "0123456789abcdef",
+        "machine": {"cores": 2, "processor": "A <fast> one", "memory_bytes": 1 << 34, "load_average": 0.1},
+        "versions": {"pythia": "pythia 1", "peer": "2"}, "trouble": {"jena": "set-up: no java"},
+        "data": {"yago": {"bytes": 10_000_000, "sections": {
+            "load": {name: [{"wall_s": wall, "cpu_s": 1.0, "peak_bytes": 1e6, "disk_bytes": 2e6} for wall in (1.0, 3.0, 2.0)]
+                     for name in ("pythia", "peer")},
+            "patterns": figures({"pythia": {"star": 1000.0, "chain": 500.0}, "peer": {"star": 2500.0}},
+                                {"peer": {"chain": "3 rows, not 4"}}),
+            "updates": {"kinds": {"INSERT": {"pythia": [1.0, 2.0, 3.0], "peer": [4.0]}}, "failed": {},
+                        "syncs": {"pythia": True, "peer": False}},
+            "cold": {"pythia": {"a-0": [5.0]}, "peer": {}},
+        }}},
+    }
 
-    def test_differences_are_found_and_known_ones_explained(self):
-        results = {
-            "pythia": {"a-0": outcome(3), "b-0": outcome(1, "7")},
-            "oxigraph": {"a-0": outcome(3), "b-0": outcome(1, "7.0")},
-            "virtuoso": {"a-0": outcome(5), "b-0": outcome(1, "8")},
-        }
-        found = report.differences(self.queries, results)
-        self.assertEqual([entry[0] for entry in found], ["a-0", "b-0"])
-        self.assertEqual(found[0][1], {"pythia": 3, "oxigraph": 3, "virtuoso": 5})
-        self.assertIn("route", found[0][2])
-        self.assertEqual((found[1][1]["virtuoso"], found[1][2]), ("8", ""))
-        text = report.difference_text(self.queries, found, list(results))
-        self.assertRegex(text, r"a-0 +3 +3 +5 +Virtuoso")
-        self.assertRegex(text, r"b-0 +7 +7.0 +8 +no: look")
-        del results["virtuoso"]
-        self.assertEqual(report.differences(self.queries, results), [])
+    def test_medians_spreads_and_ratios_are_printed(self):
+        text = report.comparison(self.record)
+        self.assertRegex(text, r"pythia +3 +2\.00 +1\.00 – 3\.00")
+        self.assertRegex(text, r"pythia +1 +20\.0 +10\.0 – 30\.0")
+        self.assertRegex(text, r"star +1\.00 / 2\.00 +2\.50 / 5\.00 +2\.5")
+        self.assertRegex(text, r"chain +0\.500 / 1\.00 +– +–")
+        self.assertRegex(text, r"peer +chain +3 rows, not 4")
+        self.assertIn("4 different queries; 2 find nothing: star 1, chain 1.", text)
+        self.assertRegex(text, r"INSERT +2\.00 +4\.00")
+        self.assertIn("Acknowledged before they are on the device: peer.", text)
+        self.assertIn("jena: set-up: no java", text)
 
-    def test_failures_are_told_and_compared_with_nothing(self):
-        results = {
-            "pythia": {"a-0": outcome(None, seconds=(), error="not yet"), "b-0": outcome(1, "7")},
-            "oxigraph": {"a-0": outcome(3), "b-0": outcome(1, "7")},
-        }
-        self.assertEqual(report.differences(self.queries, results), [])
-        self.assertEqual(report.failures(self.queries, results), [("pythia", "a", 1, "not yet")])
-        rows = report.template_rows(self.queries, results)
-        self.assertEqual(rows[0], ["a", 1, "failed", "1.00 / 1.00", ""])
-        self.assertEqual(rows[1][-1], "1.0x")
-
-    def test_queries_that_find_nothing_are_counted(self):
-        queries = [*self.queries, {"id": "a-1", "template": "a", "query": "SELECT * { }"},
-                   {"id": "c-0", "template": "c", "query": "ASK { ?s ?p ?o }"}]
-        outcomes = {"a-0": outcome(0), "a-1": outcome(2), "b-0": outcome(None, error="no"),
-                    "c-0": outcome(0)}
-        found = report.emptiness(queries, outcomes)
-        self.assertEqual((found["answered"], found["empty"]), (3, 1))
-        self.assertAlmostEqual(found["share"], 1 / 3)
-        self.assertEqual(found["templates"], {"a": {"answered": 2, "empty": 1},
-                                              "c": {"answered": 1, "empty": 0}})
-        text = report.emptiness_text(queries, {"pythia": outcomes})
-        self.assertIn("pythia: 1 of 3 queries, 33.3% (a 1 of 2)", text)
+    def test_the_page_is_whole_and_escaped(self):
+        text = page.html(self.record)
+        self.assertIn("A &lt;fast&gt; one", text)
+        self.assertEqual(text.count("<svg"), text.count("</svg>"))
+        self.assertGreater(text.count("<rect"), 10)
+        self.assertNotIn("http://www", text.replace("http://www.w3.org", ""))
 
     def test_tables_are_aligned_and_percentiles_are_ranks(self):
         text = report.table("T", ["name", "n"], [["pear", 3], ["fig", 20]], ["seen"])
@@ -85,36 +84,22 @@ class Report(unittest.TestCase):
 class Data(unittest.TestCase):
     instance = "<http://www4.wiwiss.fu-berlin.de/bizer/bsbm/v01/instances/dataFrom{}>"
 
-    def test_parameters_are_drawn_from_the_data_once(self):
-        """A stand-in for the program says what it was asked."""
-        with tempfile.TemporaryDirectory() as folder, unittest.mock.patch.object(
-                data, "CACHE", Path(folder)):
-            path, log = Path(folder) / "small.nt", Path(folder) / "log"
-            path.write_text("<a> <b> <c> .\n")
-            program = Path(folder) / "pythia"
-            program.write_text(f"""#!/bin/sh
-echo "$*" >> {log}
-if [ "$1" = generate ]; then
-    while [ "$1" != -o ]; do shift; done
-    echo '{{"id": "BI1-0", "template": "BI1", "query": "ASK {{}}"}}' > "$2"
-fi
-""")
-            program.chmod(0o755)
-            for _ in range(2):
-                found = data.drawn_queries(path, "bi", 7, lambda: program)
-                self.assertEqual([query["id"] for query in data.read_queries(found)], ["BI1-0"])
-            load, draw = log.read_text().splitlines()
-            self.assertTrue(load.startswith("load -l ") and load.endswith(str(path)), load)
-            self.assertRegex(draw, r"generate queries -l \S+ --use-case bi --each 3 --seed 7 -o ")
-            self.assertEqual([entry.name for entry in (Path(folder) / "data").iterdir()],
-                             ["small-bi-7.jsonl"])
-
     def test_instances_are_sampled_from_a_file(self):
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder) / "x.nt"
             name = self.instance.format("Vendor1/Offer12")
             path.write_text(f"{name} <p> <o> .\n" * 100)
             self.assertEqual(data.sample_instances(path, places=3), {"Offer": [name]})
+
+    def test_points_are_of_triples_of_the_file(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder) / "x.nt"
+            path.write_text("".join(f'<http://e/{n}> <http://e/p> "a b {n}"@en .\n' for n in range(1000)))
+            made = points.any_queries(path, 300)
+        self.assertEqual({query["template"] for query in made}, {"star", "one-hop", "ask"})
+        self.assertGreater(len({query["query"] for query in made}), 290)
+        asked = next(query["query"] for query in made if query["template"] == "ask")
+        self.assertRegex(asked, r'^ASK { <http://e/(\d+)> <http://e/p> "a b \1"@en }$')
 
     def test_files_are_cut_at_line_ends(self):
         with tempfile.TemporaryDirectory() as folder:
@@ -127,9 +112,10 @@ fi
             self.assertTrue(all(text.endswith("\n") for text in texts))
 
     def test_bundled_queries_are_read(self):
-        queries = data.read_queries(BENCH / "queries" / "yago-paths.jsonl")
-        self.assertEqual(len({query["id"] for query in queries}), len(queries))
-        self.assertTrue(all(sparql_http.query_form(q["query"]) == "SELECT" for q in queries))
+        for name in ("paths", "closures", "patterns"):
+            queries = data.read_queries(data.QUERIES / f"yago-{name}.jsonl")
+            self.assertEqual(len({query["id"] for query in queries}), len(queries))
+            self.assertTrue(all(sparql_http.query_form(q["query"]) in ("SELECT", "ASK") for q in queries))
 
 
 class Http(unittest.TestCase):
@@ -165,13 +151,16 @@ class Http(unittest.TestCase):
         server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
         thread = threading.Thread(target=server.serve_forever, daemon=True)
         thread.start()
-        endpoint = sparql_http.Endpoint(server.server_port, "/q", 5)
+        endpoint = sparql_http.Endpoint(server.server_port, "/q", 5, {"default-graph-uri": "urn:g"}, "/u")
         try:
             self.assertEqual(endpoint.ask("ASK {}").rows, 1)
             with self.assertRaisesRegex(sparql_http.Refused, "400: no such query"):
                 endpoint.ask("SELECT nonsense")
             endpoint.ask("ASK {}")
+            with self.assertRaisesRegex(sparql_http.Refused, "400: no such query"):
+                endpoint.update("INSERT DATA {}")
             self.assertEqual(len(Handler.connections), 1)
+            self.assertTrue(endpoint.url.endswith("/q?default-graph-uri=urn%3Ag"))
         finally:
             endpoint.close()
             server.shutdown()
@@ -232,22 +221,36 @@ class Processes(unittest.TestCase):
 
 
 class Command(unittest.TestCase):
-    def test_sizes_and_engines_are_checked(self):
-        self.assertEqual(command.size("1.5G"), 3 << 29)
-        self.assertEqual(command.arguments(["--peers", "pythia,jena"]).peers, ["pythia", "jena"])
-        with open(os.devnull, "w") as nowhere:
-            stderr, sys.stderr = sys.stderr, nowhere
-            try:
-                with self.assertRaises(SystemExit):
-                    command.arguments(["--peers", "mysql"])
-            finally:
-                sys.stderr = stderr
+    def refuses(self, *given):
+        said = io.StringIO()
+        with contextlib.redirect_stderr(said), self.assertRaises(SystemExit):
+            compare.arguments(given)
+        return said.getvalue()
 
-    def test_terms_lose_their_syntax(self):
-        typed = '"a\\"b"^^<http://www.w3.org/2001/XMLSchema#string>'
-        self.assertEqual(engines.lexical_form(typed), 'a"b')
-        self.assertEqual(engines.lexical_form("<http://a>"), "http://a")
-        self.assertIsNone(engines.lexical_form(None))
+    def test_arguments_are_checked(self):
+        self.assertEqual(command.size("1.5G"), 3 << 29)
+        chosen = compare.arguments(["--peers", "pythia,jena", "--endpoint", "bsbm:x=http://h:1/q?a=b"])
+        self.assertEqual(chosen.peers, ["pythia", "jena"])
+        self.assertEqual(chosen.endpoints, [("bsbm", "x", "http://h:1/q?a=b")])
+        self.assertEqual((chosen.loads, chosen.timeout, chosen.datasets), (3, 30, ["bsbm", "yago"]))
+        self.assertEqual(compare.arguments(["--scale", "10m"]).loads, 1)
+        self.assertIn("--peers: choose", self.refuses("--peers", "mysql"))
+        self.assertIn("DATA:NAME", self.refuses("--endpoint", "x=http://h"))
+        self.assertIn("--queries", self.refuses("--data", "x.nt"))
+        self.assertIn("--sections: choose", self.refuses("--sections", "all"))
+        self.assertIn("--scale is", self.refuses("--scale", "big"))
+
+    def test_a_stopped_run_goes_on_unless_something_has_changed(self):
+        with tempfile.TemporaryDirectory() as folder, contextlib.redirect_stdout(io.StringIO()):
+            first = compare.Progress(Path(folder), {"program": 1}, again=False)
+            self.assertEqual(first.step("a", lambda: [1]), [1])
+            second = compare.Progress(Path(folder), {"program": 1}, again=False)
+            self.assertEqual(second.step("a", lambda: self.fail("measured already")), [1])
+            for identity, again in (({"program": 2}, False), ({"program": 1}, True)):
+                other = compare.Progress(Path(folder), identity, again)
+                self.assertEqual(other.step("a", lambda: 2), 2)
+                other.step("b", lambda: None)
+                first.step("c", lambda: 3)
 
 
 def state(pid):

@@ -17,7 +17,7 @@ from pathlib import Path
 BENCH = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(BENCH))
 
-from peers import engines, graphs, hostile, memory, overload, points, processes, server_rate  # noqa: E402
+from peers import compare, engines, graphs, hostile, memory, overload, points, processes, server_rate  # noqa: E402
 
 INSTANCES = "<http://www4.wiwiss.fu-berlin.de/bizer/bsbm/v01/instances/{}>"
 
@@ -105,6 +105,26 @@ class SmallRuns(unittest.TestCase):
         self.assertEqual(server["runs"][0]["refused"], 0)
         self.assertGreater(server["runs"][0]["requests"], 0)
         self.assertEqual(set(server["half_load"]["statuses"]), {"200"})
+
+    def test_engines_are_compared_and_a_stopped_run_goes_on(self):
+        output = Path(self.folder.name) / "compared"
+        asked = Path(self.folder.name) / "asked.jsonl"
+        asked.write_text('{"id": "all", "query": "SELECT (COUNT(*) AS ?n) { ?s ?p ?o }"}\n')
+        both = (["--data", "bsbm", "--scale", "100", "--clients", "1,2"], ["--data", str(self.data), "--queries", str(asked)])
+        for given in both:
+            said = io.StringIO()
+            with contextlib.redirect_stdout(said), contextlib.redirect_stderr(said):
+                code = compare.main([*given, "--peers", "pythia", "--rounds", "1", "--loads", "1", "--again",
+                                     "-o", str(output)])
+            self.assertEqual(code, 0, said.getvalue())
+            record = json.loads(output.with_suffix(".json").read_text(encoding="utf-8"))
+            name, measured = next(iter(record["data"].items()))
+            self.assertEqual(list(measured["sections"]), list(compare.SECTIONS[name]), said.getvalue())
+            self.assertEqual(record["trouble"], {})
+            self.assertIn("<svg", output.with_suffix(".html").read_text(encoding="utf-8"))
+            if name == "bsbm":
+                self.assertEqual(measured["sections"]["explore"]["left_out"], [{}])
+                self.assertEqual(measured["sections"]["updates"]["failed"], {})
 
     def test_a_server_is_overloaded(self):
         code, said, record = self.run_command(

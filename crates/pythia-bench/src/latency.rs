@@ -49,6 +49,11 @@ impl Latencies {
         self.nanoseconds.iter().map(|n| *n as f64 / 1e3)
     }
 
+    /// Returns the sum of all runs in microseconds.
+    pub fn total_us(&self) -> f64 {
+        self.microseconds().sum()
+    }
+
     /// Computes mean and percentiles.
     pub fn summary(&self) -> LatencySummary {
         let mut sorted = self.nanoseconds.clone();

@@ -2,9 +2,10 @@
 //!
 //! - [`yago`]: the Pythia paper's experiment on YAGO (§4.3–4.5), six queries by 1–32 clients and its three fixed
 //!   queries;
-//! - [`queries`]: any file of queries, each timed on its own; `bench/compare` uses it for comparisons with other
-//!   databases;
-//! - [`bsbm`]: BSBM's queries, with parameters drawn from a store's own data;
+//! - [`queries`]: any file of queries, each timed on its own, with the time to parse, to plan and to run it;
+//! - [`bsbm`]: BSBM's queries, with parameters drawn from a store's own data, and its mixes on several databases in turn
+//!   ([`contest`]), this one in process and SPARQL endpoints ([`system`]);
+//! - [`endpoints`]: the queries of a file on the same databases;
 //! - [`graph`]: the Pythia paper's custom graph benchmark (§3), on a device and on modelled ones;
 //! - [`hops`]: a store's hops and frontiers, cold, compared with the device's own reads;
 //! - [`http`]: load on a running server;
@@ -19,6 +20,8 @@
 //! devices, which are labelled as such; a paper's figures are printed beside it under the paper's name.
 
 pub mod bsbm;
+pub mod contest;
+pub mod endpoints;
 pub mod faults;
 pub mod graph;
 pub mod hops;
@@ -32,6 +35,7 @@ pub mod queries;
 pub mod reachability;
 pub mod search;
 pub mod spill;
+pub mod system;
 pub mod table;
 pub mod timed;
 pub mod updates;

@@ -63,7 +63,12 @@ pub fn execute(prepared: &PreparedQuery, output: Output) -> Result<u64, QueryErr
     let results = prepared.execute()?;
     match output {
         Output::Terms => drain(results),
-        Output::Serialized => serialize(results),
+        Output::Serialized => {
+            let mut text = Vec::new();
+            let rows = serialize(results, &mut text);
+            std::hint::black_box(&text);
+            rows
+        }
     }
 }
 
@@ -87,7 +92,8 @@ fn drain(results: Results) -> Result<u64, QueryError> {
     Ok(rows)
 }
 
-fn serialize(results: Results) -> Result<u64, QueryError> {
+/// Writes results as SPARQL JSON, or N-Triples for graphs, and counts them.
+pub(crate) fn serialize(results: Results, to: &mut Vec<u8>) -> Result<u64, QueryError> {
     let answer = match &results {
         Results::Boolean(answer) => Some(u64::from(*answer)),
         _ => None,
@@ -96,12 +102,8 @@ fn serialize(results: Results) -> Result<u64, QueryError> {
         Results::Graph(_) => ResultFormat::NTriples,
         _ => ResultFormat::Json,
     };
-    let mut text = Vec::new();
-    match write_results(results, format, &mut text) {
-        Ok(report) => {
-            std::hint::black_box(&text);
-            Ok(answer.unwrap_or(report.rows))
-        }
+    match write_results(results, format, to) {
+        Ok(report) => Ok(answer.unwrap_or(report.rows)),
         Err(WriteError::Query(error) | WriteError::Cut { error, .. }) => Err(error),
         Err(error) => unreachable!("memory takes every write and the format fits: {error}"),
     }

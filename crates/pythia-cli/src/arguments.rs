@@ -4,9 +4,10 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::Result;
-use clap::Args;
+use clap::{Args, ValueEnum};
 use indicatif::{HumanBytes, HumanCount};
 use pythia::{Database, Options};
+use pythia_bench::bsbm::UseCase;
 
 use crate::exit::UsageError;
 pub(crate) use pythia_server::config::parse_bytes as bytes;
@@ -80,6 +81,24 @@ pub(crate) fn human_bytes(bytes: u64) -> String {
 /// Formats a count with thousands separators.
 pub(crate) fn human_count(count: u64) -> String {
     HumanCount(count).to_string()
+}
+
+/// A use case of the Berlin SPARQL Benchmark.
+#[derive(Clone, Copy, ValueEnum)]
+pub(crate) enum UseCaseName {
+    /// Q1 to Q12: a customer looks for a product
+    Explore,
+    /// BI1 to BI8: business intelligence, analyses of all data
+    Bi,
+}
+
+impl From<UseCaseName> for UseCase {
+    fn from(name: UseCaseName) -> Self {
+        match name {
+            UseCaseName::Explore => Self::Explore,
+            UseCaseName::Bi => Self::BusinessIntelligence,
+        }
+    }
 }
 
 /// Output of a benchmark's figures.

@@ -49,6 +49,8 @@ pub(super) struct Data<'d> {
     seed: u64,
     /// Product types that have products, from the root's level down, each level sorted.
     levels: Vec<Vec<String>>,
+    /// The supertype of each type that has one.
+    above: FxHashMap<String, String>,
     features: FxHashMap<String, Vec<String>>,
     samples: FxHashMap<(Kind, bool), Vec<String>>,
     review_dates: Option<(Date, u32)>,
@@ -56,7 +58,7 @@ pub(super) struct Data<'d> {
 
 impl<'d> Data<'d> {
     pub(super) fn new(database: &'d Database, seed: u64) -> Result<Self> {
-        let levels = levels(database).context("read the product types")?;
+        let (levels, above) = levels(database).context("read the product types")?;
         ensure!(
             !levels.is_empty(),
             "the store has no products with a bsbm:ProductType, so it holds no BSBM data; \
@@ -66,6 +68,7 @@ impl<'d> Data<'d> {
             database,
             seed,
             levels,
+            above,
             features: FxHashMap::default(),
             samples: FxHashMap::default(),
             review_dates: None,
@@ -74,6 +77,21 @@ impl<'d> Data<'d> {
 
     pub(super) fn levels(&self) -> &[Vec<String>] {
         &self.levels
+    }
+
+    /// Returns the level of a type; the root's is 0.
+    pub(super) fn level_of(&self, product_type: &str) -> Option<usize> {
+        let holds = |level: &Vec<String>| level.iter().any(|one| one == product_type);
+        self.levels.iter().position(holds)
+    }
+
+    /// Returns the direct subtypes of a type that have products.
+    pub(super) fn subtypes(&self, product_type: &str) -> Vec<&str> {
+        let below = self.level_of(product_type).map_or(0, |level| level + 1);
+        let types = self.levels.get(below).into_iter().flatten();
+        let is_subtype =
+            |one: &&String| (self.above.get(*one)).is_some_and(|up| up == product_type);
+        types.filter(is_subtype).map(String::as_str).collect()
     }
 
     /// Returns the features of a type's products: those of the type and of its supertypes.
@@ -161,8 +179,11 @@ fn review_dates(database: &Database) -> Result<(Date, u32)> {
     Ok((first, days))
 }
 
+/// Product types by level, and the supertype of each type that has one.
+type TypeTree = (Vec<Vec<String>>, FxHashMap<String, String>);
+
 /// Returns product types that have products, by their depth below the types without a supertype.
-fn levels(database: &Database) -> Result<Vec<Vec<String>>> {
+fn levels(database: &Database) -> Result<TypeTree> {
     let types = format!(
         "{PROLOGUE}SELECT DISTINCT ?type {{ ?type a bsbm:ProductType . ?product a ?type }}"
     );
@@ -190,7 +211,7 @@ fn levels(database: &Database) -> Result<Vec<Vec<String>>> {
         levels[depth].push(one);
     }
     levels.retain(|level| !level.is_empty());
-    Ok(levels)
+    Ok((levels, above))
 }
 
 /// Returns the only column of a query, as SPARQL terms, sorted.

@@ -7,8 +7,13 @@
 //! times.
 //!
 //! The same store contents, options and seed give the same queries, in whatever order a store keeps its terms.
+//!
+//! [`run`] measures the benchmark's mixes of them (LOD2 D2.1.4 §1), on this database and others in turn.
 
 mod data;
+mod mixes;
+mod report;
+mod run;
 mod templates;
 
 #[cfg(test)]
@@ -22,6 +27,8 @@ use rustc_hash::FxHashMap;
 use serde::Serialize;
 
 use self::data::Data;
+pub use self::report::{Report, TemplateTimes, Test, TestOfSystem};
+pub use self::run::{RunOptions, run};
 use self::templates::{BUSINESS_INTELLIGENCE, EXPLORE, EXPLORE_MIX, Rule};
 pub use self::templates::{Levels, Template};
 use crate::queries::NamedQuery;
@@ -97,6 +104,13 @@ impl UseCase {
         }
     }
 
+    /// Returns the template of a name that occurs in its mix.
+    fn template(self, name: &str) -> &'static Template {
+        let mut all = self.templates().iter();
+        all.find(|one| one.name == name)
+            .expect("mixes name templates")
+    }
+
     /// Returns names and templates of a selection.
     fn list(self, selection: Selection) -> Vec<(String, &'static Template)> {
         match selection {
@@ -107,16 +121,11 @@ impl UseCase {
                 self.templates().iter().flat_map(named).collect()
             }
             Selection::Mixes(count) => {
-                let template = |name: &str| {
-                    let mut all = self.templates().iter();
-                    all.find(|one| one.name == name)
-                        .expect("mixes name templates")
-                };
                 let mix = self.mix();
                 let named = |number: usize| {
                     let places = mix.iter().enumerate();
                     let query = move |(place, name): (usize, &&'static str)| {
-                        (format!("{name}-{number}.{place}"), template(name))
+                        (format!("{name}-{number}.{place}"), self.template(name))
                     };
                     places.map(query).collect::<Vec<_>>()
                 };
@@ -176,6 +185,11 @@ impl<'d> QuerySource<'d> {
 
     /// Draws a query by the benchmark's rules, whether or not it finds anything.
     pub fn next(&mut self, template: &Template) -> Result<String> {
+        self.next_of(template, None)
+    }
+
+    /// Draws a query about a product type; without one, by the template's own rule.
+    fn next_of(&mut self, template: &Template, given: Option<&str>) -> Result<String> {
         let mut values = FxHashMap::default();
         let mut product_type = None;
         let mut features: Vec<String> = Vec::new();
@@ -183,8 +197,10 @@ impl<'d> QuerySource<'d> {
         for &(name, rule) in template.parameters {
             let value = match rule {
                 Rule::Type(levels) => {
-                    let features_min = template.features();
-                    let drawn = self.product_type(levels, features_min)?;
+                    let drawn = match given {
+                        Some(given) => given.to_owned(),
+                        None => self.product_type(levels, template.features())?,
+                    };
                     product_type.insert(drawn).clone()
                 }
                 Rule::Feature => {
@@ -219,8 +235,18 @@ impl<'d> QuerySource<'d> {
     /// Draws a query until it finds something, with at most `redraws` further draws. Also returns the number of draws
     /// and whether the query finds something.
     pub fn answered(&mut self, template: &Template, redraws: u32) -> Result<(String, usize, bool)> {
+        self.answered_of(template, None, redraws)
+    }
+
+    /// Does the same as [`Self::answered`] for a product type.
+    fn answered_of(
+        &mut self,
+        template: &Template,
+        given: Option<&str>,
+        redraws: u32,
+    ) -> Result<(String, usize, bool)> {
         for draws in 1.. {
-            let query = self.next(template)?;
+            let query = self.next_of(template, given)?;
             let found = finds(self.database, &query)?;
             if found || draws > redraws as usize {
                 return Ok((query, draws, found));
@@ -280,7 +306,7 @@ fn finds(database: &Database, query: &str) -> Result<bool> {
 }
 
 impl Drawn {
-    /// Formats the queries as one JSON object a line, for `pythia bench queries` and `bench/compare`.
+    /// Formats the queries as one JSON object a line, for `pythia bench queries` and `pythia bench endpoints`.
     pub fn lines(&self) -> Result<String> {
         ensure!(!self.queries.is_empty(), "no queries were asked for");
         let mut text = String::new();

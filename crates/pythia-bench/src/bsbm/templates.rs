@@ -83,6 +83,12 @@ impl Template {
         self.parameters.iter().filter(is_feature).count()
     }
 
+    /// Returns whether its product type is drawn from several levels, so that a drill-down can go through them.
+    pub(super) fn drills_down(&self) -> bool {
+        let has_levels = |(_, rule): &(&str, Rule)| matches!(rule, Rule::Type(levels) if !matches!(levels, Levels::Root | Levels::Leaves));
+        self.parameters.iter().any(has_levels)
+    }
+
     /// Returns the query with values in place of its parameters.
     pub(super) fn fill(&self, values: &FxHashMap<&'static str, String>) -> String {
         let mut text = self.text.trim_end().to_owned();

@@ -216,3 +216,99 @@ fn templates_are_the_official_drivers_queries() {
         }
     }
 }
+
+#[test]
+fn product_types_drill_down_from_mix_to_mix() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let database = store(folder.path(), 300);
+    let options = mixes::MixOptions {
+        use_case: UseCase::BusinessIntelligence,
+        count: 8,
+        drill_down: true,
+        seed: 1,
+        redraws: 0,
+    };
+    let drawn = mixes::draw(&database, &options).expect("drawn");
+    let data = Data::new(&database, 1).expect("BSBM");
+    let leaf = data.levels().len() - 1;
+    assert!(leaf > 1, "several levels");
+    let levels: Vec<Option<usize>> = drawn.iter().map(|mix| mix[3].level).collect();
+    let expected: Vec<Option<usize>> = (0..8).map(|mix| Some(mix % leaf + 1)).collect();
+    assert_eq!(drawn[0][3].template, "BI4");
+    assert_eq!(levels, expected);
+    // BI7 is about the root, and BI1 about no type.
+    assert!(
+        drawn
+            .iter()
+            .all(|mix| mix[6].level.is_none() && mix[0].level.is_none())
+    );
+    let type_of = |mix: usize| {
+        let types = data.levels().iter().flatten();
+        let mut found = types.filter(|one| drawn[mix][3].text.contains(one.as_str()));
+        found.next().expect("a type").clone()
+    };
+    assert!(data.subtypes(&type_of(0)).contains(&type_of(1).as_str()));
+}
+
+#[test]
+fn a_run_has_the_times_of_all_templates_and_names_who_does_not_answer() {
+    use crate::system::{Endpoint, System};
+    use std::time::Duration;
+
+    let folder = tempfile::tempdir().expect("a folder");
+    let database = store(folder.path(), 100);
+    let timeout = Duration::from_secs(60);
+    let refused = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
+    let address = refused.local_addr().expect("an address");
+    drop(refused);
+    let nobody = Endpoint::parse(&format!("http://{address}/")).expect("a URL");
+    let systems = [
+        System::in_process("pythia", &database, timeout),
+        System::in_process("again", &database, timeout),
+        System::endpoint("nobody", nobody, timeout),
+    ];
+    let options = |use_case| RunOptions {
+        use_case,
+        clients: vec![1, 2],
+        mixes: 2,
+        warm_up: 1,
+        rounds: 2,
+        drill_down: true,
+        seed: 1,
+        redraws: 5,
+        budget: None,
+        timeout,
+    };
+    for use_case in [UseCase::Explore, UseCase::BusinessIntelligence] {
+        let templates = use_case.templates().len();
+        let report = run(&database, &systems[..2], &options(use_case), |_| {}).expect("a report");
+        assert!(report.text().contains("mixes/h"), "{}", report.text());
+        for test in &report.tests {
+            for system in &test.systems {
+                assert_eq!(system.templates.len(), templates);
+                let shares: f64 = system.templates.iter().map(|one| one.time_share).sum();
+                assert!((shares - 1.0).abs() < 1e-6);
+                assert!(system.power > 0.0 && system.throughput > 0.0);
+                let runs: u64 = system.templates.iter().map(|one| one.latency.count).sum();
+                assert_eq!(runs as usize, use_case.mix().len() * 2 * 2);
+                assert_eq!(
+                    system.levels.is_empty(),
+                    use_case == UseCase::Explore,
+                    "{}",
+                    report.text()
+                );
+            }
+        }
+    }
+    let report = run(&database, &systems, &options(UseCase::Explore), |_| {}).expect("a report");
+    assert!(report.html().contains("Left out"), "{}", report.text());
+    let test = &report.tests[0];
+    assert_eq!(
+        (
+            test.systems[0].templates.len(),
+            test.systems[2].templates.len()
+        ),
+        (11, 0)
+    );
+    assert!(serde_json::to_string(&report).is_ok());
+}

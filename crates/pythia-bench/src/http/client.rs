@@ -1,8 +1,9 @@
 //! One connection that sends requests repeatedly. Requests are prepared, and answers are only counted, because client
 //! and server share a machine.
 
-use std::io::{self, BufRead, BufReader, Write};
+use std::io::{self, BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpStream};
+use std::os::linux::net::TcpStreamExt;
 use std::time::Duration;
 
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
@@ -51,7 +52,18 @@ pub(crate) struct Answer {
 pub(crate) struct Connection {
     address: SocketAddr,
     patience: Duration,
-    stream: Option<BufReader<TcpStream>>,
+    stream: Option<BufReader<Prompt>>,
+}
+
+/// A stream that acknowledges at once. A server that writes head and body apart would otherwise wait up to 40 ms for
+/// the delayed acknowledgement, which is the client's doing.
+struct Prompt(TcpStream);
+
+impl Read for Prompt {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        self.0.set_quickack(true)?;
+        self.0.read(buffer)
+    }
 }
 
 impl Connection {
@@ -63,26 +75,36 @@ impl Connection {
         }
     }
 
-    /// Sends a request and reads its answer to the end. After an error, the next request uses a new connection.
+    /// Returns whether the next request uses the connection of the previous one.
+    pub(crate) fn is_open(&self) -> bool {
+        self.stream.is_some()
+    }
+
+    /// Sends a request and counts its answer. After an error, the next request uses a new connection.
     pub(crate) fn ask(&mut self, request: &[u8]) -> io::Result<Answer> {
+        self.ask_into(request, &mut io::sink())
+    }
+
+    /// Does the same as [`Self::ask`] and writes the body of the answer to `to`.
+    pub(crate) fn ask_into(&mut self, request: &[u8], to: &mut impl Write) -> io::Result<Answer> {
         let mut stream = match self.stream.take() {
             Some(stream) => stream,
             None => self.connect()?,
         };
-        stream.get_mut().write_all(request)?;
-        let (answer, is_kept) = read(&mut stream)?;
+        stream.get_mut().0.write_all(request)?;
+        let (answer, is_kept) = read(&mut stream, to)?;
         if is_kept {
             self.stream = Some(stream);
         }
         Ok(answer)
     }
 
-    fn connect(&self) -> io::Result<BufReader<TcpStream>> {
+    fn connect(&self) -> io::Result<BufReader<Prompt>> {
         let stream = TcpStream::connect_timeout(&self.address, self.patience)?;
         stream.set_nodelay(true)?;
         stream.set_read_timeout(Some(self.patience))?;
         stream.set_write_timeout(Some(self.patience))?;
-        Ok(BufReader::with_capacity(32 << 10, stream))
+        Ok(BufReader::with_capacity(32 << 10, Prompt(stream)))
     }
 }
 
@@ -94,8 +116,8 @@ enum Length {
     Open,
 }
 
-/// Reads an answer. Also returns whether the connection stays open.
-pub(super) fn read(from: &mut impl BufRead) -> io::Result<(Answer, bool)> {
+/// Reads an answer and writes its body to `to`. Also returns whether the connection stays open.
+pub(super) fn read(from: &mut impl BufRead, to: &mut impl Write) -> io::Result<(Answer, bool)> {
     let mut line = Vec::new();
     read_line(from, &mut line)?;
     let status = line.get(9..12).and_then(|status| {
@@ -125,13 +147,13 @@ pub(super) fn read(from: &mut impl BufRead) -> io::Result<(Answer, bool)> {
     let bytes = match length {
         _ if status == 204 => 0,
         Length::Known(bytes) => {
-            skip(from, bytes)?;
+            copy(from, bytes, to)?;
             bytes
         }
-        Length::Chunked => read_chunks(from, &mut line)?,
+        Length::Chunked => read_chunks(from, &mut line, to)?,
         Length::Open => {
             is_kept = false;
-            io::copy(from, &mut io::sink())?
+            io::copy(from, to)?
         }
     };
     let answer = Answer {
@@ -142,7 +164,11 @@ pub(super) fn read(from: &mut impl BufRead) -> io::Result<(Answer, bool)> {
     Ok((answer, is_kept))
 }
 
-fn read_chunks(from: &mut impl BufRead, line: &mut Vec<u8>) -> io::Result<u64> {
+fn read_chunks(
+    from: &mut impl BufRead,
+    line: &mut Vec<u8>,
+    to: &mut impl Write,
+) -> io::Result<u64> {
     let mut bytes = 0;
     loop {
         read_line(from, line)?;
@@ -154,7 +180,8 @@ fn read_chunks(from: &mut impl BufRead, line: &mut Vec<u8>) -> io::Result<u64> {
             }
             return Ok(bytes);
         }
-        skip(from, size + 2)?;
+        copy(from, size, to)?;
+        copy(from, 2, &mut io::sink())?;
         bytes += size;
     }
 }
@@ -162,7 +189,7 @@ fn read_chunks(from: &mut impl BufRead, line: &mut Vec<u8>) -> io::Result<u64> {
 /// Reads a line without its end.
 fn read_line(from: &mut impl BufRead, line: &mut Vec<u8>) -> io::Result<()> {
     line.clear();
-    io::Read::take(from, LINE_BYTES).read_until(b'\n', line)?;
+    Read::take(from, LINE_BYTES).read_until(b'\n', line)?;
     if line.pop() != Some(b'\n') {
         return Err(io::ErrorKind::UnexpectedEof.into());
     }
@@ -170,13 +197,14 @@ fn read_line(from: &mut impl BufRead, line: &mut Vec<u8>) -> io::Result<()> {
     Ok(())
 }
 
-fn skip(from: &mut impl BufRead, mut bytes: u64) -> io::Result<()> {
+fn copy(from: &mut impl BufRead, mut bytes: u64, to: &mut impl Write) -> io::Result<()> {
     while bytes > 0 {
-        let there = from.fill_buf()?.len();
-        if there == 0 {
+        let there = from.fill_buf()?;
+        if there.is_empty() {
             return Err(io::ErrorKind::UnexpectedEof.into());
         }
-        let taken = there.min(usize::try_from(bytes).unwrap_or(usize::MAX));
+        let taken = (there.len()).min(usize::try_from(bytes).unwrap_or(usize::MAX));
+        to.write_all(&there[..taken])?;
         from.consume(taken);
         bytes -= taken as u64;
     }

@@ -103,7 +103,8 @@ fn requests_are_queries_or_updates() {
 
 #[test]
 fn answers_end_where_they_say() {
-    let read = |text: &str| client::read(&mut BufReader::new(text.as_bytes()));
+    let read =
+        |text: &str| client::read(&mut BufReader::new(text.as_bytes()), &mut std::io::sink());
     let (answer, is_kept) =
         read("HTTP/1.1 429 Slow\r\nRetry-After: 1\r\nContent-Length: 2\r\n\r\nno").unwrap();
     assert_eq!(

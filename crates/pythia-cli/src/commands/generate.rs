@@ -12,7 +12,7 @@ use pythia::{Compression, LoadOptions, LoadProgress, RdfFormat, Source};
 use pythia_bench::bsbm as queries;
 use pythia_generate::{Part, Summary, bsbm, graph, shapes};
 
-use crate::arguments::{LimitArguments, StoreArguments, human_bytes, human_count};
+use crate::arguments::{LimitArguments, StoreArguments, UseCaseName, human_bytes, human_count};
 use crate::exit::UsageError;
 
 /// Generate benchmark data, as N-Triples or directly into a store, and queries on it
@@ -75,7 +75,7 @@ enum Data {
 /// Generate queries of the Berlin SPARQL Benchmark, with parameters drawn from the data of a store
 ///
 /// Writes one JSON object per line, with "id", "template" and "query", the format of `pythia bench
-/// queries`, `pythia bench updates --queries` and `bench/compare --queries`. A query without
+/// queries`, `pythia bench endpoints` and `pythia bench updates --queries`. A query without
 /// results is drawn again, up to --redraws times; standard error reports how often.
 ///
 ///   pythia generate queries -l bsbm.pythia --use-case explore --each 20 -o explore.jsonl
@@ -115,21 +115,10 @@ struct Queries {
     output: PathBuf,
 }
 
-#[derive(Clone, Copy, ValueEnum)]
-enum UseCaseName {
-    /// Q1 to Q12: a customer looks for a product
-    Explore,
-    /// BI1 to BI8: business intelligence, analyses of all data
-    Bi,
-}
-
 impl Queries {
     fn run(&self) -> Result<()> {
         let options = queries::Options {
-            use_case: match self.use_case {
-                UseCaseName::Explore => queries::UseCase::Explore,
-                UseCaseName::Bi => queries::UseCase::BusinessIntelligence,
-            },
+            use_case: self.use_case.into(),
             selection: match self.mixes {
                 Some(count) => queries::Selection::Mixes(count),
                 None => queries::Selection::Each(self.each),

@@ -1,7 +1,9 @@
 //! `pythia bench`: benchmarks of this database.
 
 mod amplification;
+mod bsbm;
 mod compact;
+mod endpoints;
 mod faults;
 mod graph;
 mod hops;
@@ -11,6 +13,7 @@ mod queries;
 mod reachability;
 mod search;
 mod spill;
+mod systems;
 mod updates;
 mod yago;
 
@@ -18,7 +21,9 @@ use anyhow::Result;
 use clap::{Args, Subcommand};
 
 use self::amplification::Amplification;
+use self::bsbm::Bsbm;
 use self::compact::Compact;
+use self::endpoints::Endpoints;
 use self::faults::{Damages, Kills, PowerCuts, Syscalls};
 use self::graph::Graph;
 use self::hops::Hops;
@@ -41,7 +46,9 @@ pub(crate) struct Bench {
 #[derive(Subcommand)]
 enum Workload {
     Yago(Yago),
+    Bsbm(Bsbm),
     Queries(Queries),
+    Endpoints(Endpoints),
     Reachability(Reachability),
     Spill(Spill),
     Updates(Updates),
@@ -62,7 +69,9 @@ impl Bench {
     pub(crate) fn run(self) -> Result<()> {
         match self.workload {
             Workload::Yago(command) => command.run(),
+            Workload::Bsbm(command) => command.run(),
             Workload::Queries(command) => command.run(),
+            Workload::Endpoints(command) => command.run(),
             Workload::Reachability(command) => command.run(),
             Workload::Spill(command) => command.run(),
             Workload::Updates(command) => command.run(),

@@ -1,0 +1,277 @@
+"""bench/compare: the arguments, the data sets and their sections, and the order of things."""
+
+import argparse
+import datetime
+import hashlib
+import json
+import shutil
+import sys
+from pathlib import Path
+
+from . import command, data, engines, page, points, processes, report, sections
+
+RUNS = Path(__file__).resolve().parents[1] / "runs"
+SCALES = ("1m", "10m")
+# What is measured on each data set, in this order: updates change the data and come last.
+SECTIONS = {
+    "bsbm": ("load", "explore", "bi", "points", "updates"),
+    "yago": ("load", "paths", "patterns", "points"),
+    "file": ("load", "queries"),
+}
+ALL_SECTIONS = ("load", "explore", "bi", "paths", "patterns", "queries", "points", "cold", "updates")
+
+
+def arguments(given):
+    """Reads the command line."""
+    parser = argparse.ArgumentParser(
+        prog="bench/compare", formatter_class=argparse.RawDescriptionHelpFormatter,
+        description="Measures Pythia, Oxigraph, Virtuoso and Jena TDB2 on the same data: load, size, memory, BSBM, "
+        "paths, graph patterns, points and updates, all over HTTP.\nSets up what is missing under "
+        "~/.cache/pythia/peers. A run that was stopped continues where it was when the same command is given again.")
+    parser.add_argument("--peers", default=",".join(engines.ENGINES), metavar="NAME,…",
+                        help="which engines; ratios are to the first one (default: %(default)s)")
+    parser.add_argument("--endpoint", action="append", default=[], metavar="DATA:NAME=URL",
+                        help="another SPARQL endpoint that holds the same data set (bsbm, yago or file): it is asked "
+                        "the queries, not loaded or updated; may be repeated")
+    parser.add_argument("--scale", default="1m", metavar="1m|10m|N",
+                        help="size of BSBM: 1 or 10 million triples, or N products (default: %(default)s)")
+    parser.add_argument("--data", default="bsbm,yago", metavar="NAME,…|FILE",
+                        help="bsbm, yago, or a file of N-Triples with --queries (default: %(default)s)")
+    parser.add_argument("--queries", metavar="FILE.jsonl",
+                        help='queries of a file of data, one {"id", "template", "query"} a line')
+    parser.add_argument("--sections", metavar="NAME,…",
+                        help=f"only these: {', '.join(ALL_SECTIONS)} (default: all but cold)")
+    parser.add_argument("--rounds", type=int, default=3, metavar="N",
+                        help="rounds; in each, the engines are asked everything in turn (default: %(default)s)")
+    parser.add_argument("--loads", type=int, metavar="N",
+                        help="loads of each engine (default: 3, with --scale 10m and of a file 1)")
+    parser.add_argument("--clients", default="1,4,16", metavar="N,…",
+                        help="numbers of clients of the BSBM mixes (default: %(default)s)")
+    parser.add_argument("--timeout", type=float, metavar="S",
+                        help="gives up a query (default: 30, with --scale 10m 60)")
+    parser.add_argument("--seconds", type=float, default=60, metavar="S",
+                        help="an engine has no further turn in a test after this time (default: %(default)s)")
+    parser.add_argument("--seed", type=int, default=1, metavar="N", help="seed of all parameters (default: %(default)s)")
+    parser.add_argument("--memory", default="2G", metavar="SIZE",
+                        help="memory each engine may use, if it has such a setting (default: %(default)s)")
+    parser.add_argument("--again", action="store_true", help="forgets what a stopped run has measured")
+    parser.add_argument("--keep", action="store_true", help="keeps the stores")
+    parser.add_argument("-o", "--output", metavar="PATH",
+                        help="where the record goes, without .json and .html (default: bench/runs/DATE-compare-…)")
+    chosen = parser.parse_args(given)
+    check(parser, chosen)
+    return chosen
+
+
+def check(parser, chosen):
+    """Checks the arguments and fills in those that depend on others."""
+    chosen.peers = [name for name in chosen.peers.split(",") if name]
+    unknown = [name for name in chosen.peers if name not in engines.ENGINES]
+    if unknown or not chosen.peers:
+        parser.error(f"--peers: choose from {', '.join(engines.ENGINES)}")
+    names = chosen.data.split(",")
+    if all(name in ("bsbm", "yago") for name in names):
+        chosen.datasets = names
+        if chosen.queries:
+            parser.error("--queries belongs to a file of data: --data FILE")
+    else:
+        chosen.datasets = ["file"]
+        if not chosen.queries:
+            parser.error(f"--data {chosen.data}: a file needs --queries; other data sets are bsbm and yago")
+    wanted = chosen.sections.split(",") if chosen.sections else [name for name in ALL_SECTIONS if name != "cold"]
+    unknown = [name for name in wanted if name not in ALL_SECTIONS]
+    if unknown:
+        parser.error(f"--sections: choose from {', '.join(ALL_SECTIONS)}")
+    chosen.sections = wanted
+    if chosen.scale not in SCALES and not (chosen.scale.isdigit() and int(chosen.scale) > 0):
+        parser.error("--scale is 1m, 10m or a number of products")
+    is_large = chosen.scale == "10m" or chosen.datasets == ["file"]
+    chosen.loads = chosen.loads or (1 if is_large else 3)
+    chosen.timeout = chosen.timeout or (60 if is_large else 30)
+    if chosen.rounds < 1 or chosen.loads < 1:
+        parser.error("--rounds and --loads are at least 1")
+    try:
+        chosen.memory = command.size(chosen.memory)
+        chosen.endpoints = [endpoint(text) for text in chosen.endpoint]
+    except ValueError as error:
+        parser.error(str(error))
+
+
+def endpoint(text):
+    """Data set, name and URL of an endpoint."""
+    name, _, url = text.partition("=")
+    dataset, _, name = name.partition(":")
+    if dataset not in SECTIONS or not name or not url.startswith("http://"):
+        raise ValueError(f"--endpoint {text}: write DATA:NAME=http://…, where DATA is bsbm, yago or file")
+    return dataset, name, url
+
+
+def main(given=None):
+    """Returns the exit code: 0 if all requested engines were measured, 1 if one was not."""
+    return command.guarded(compare, arguments(given))
+
+
+class Progress:
+    """What has been measured so far, in a file. It is for one program, one set of engines and one command."""
+
+    def __init__(self, folder, identity, again):
+        self.path = folder / "progress.json"
+        self.identity = identity
+        self.done = {}
+        if again or not self.path.exists():
+            return
+        saved = json.loads(self.path.read_text(encoding="utf-8"))
+        if saved["identity"] == identity:
+            self.done = saved["done"]
+            if self.done:
+                print(f"continues: {', '.join(self.done)} are measured already", flush=True)
+        else:
+            print("starts from nothing: the program, an engine or an option has changed", flush=True)
+
+    def step(self, key, measure):
+        """The saved result of a step, or what `measure` gives."""
+        if key not in self.done:
+            print(f"{datetime.datetime.now():%H:%M:%S} {key}", flush=True)
+            self.done[key] = measure()
+            part = self.path.with_suffix(".part")
+            part.write_text(json.dumps({"identity": self.identity, "done": self.done}), encoding="utf-8")
+            part.replace(self.path)
+        return self.done[key]
+
+
+def compare(chosen):
+    """Measures everything, prints it, and writes the record and the page."""
+    machine = command.describe_machine()
+    name = "-".join([*chosen.datasets, *([chosen.scale] if "bsbm" in chosen.datasets else [])])
+    work = data.CACHE / "compare" / name
+    work.mkdir(parents=True, exist_ok=True)
+    versions, trouble = set_up(chosen, work)
+    progress = Progress(work, identity(chosen, versions), chosen.again)
+    if not progress.done:
+        for dataset in chosen.datasets:
+            shutil.rmtree(work / dataset, ignore_errors=True)
+    print(f"{machine['cores']} cores, {machine['processor']}, load average {machine['load_average']:.1f} before",
+          flush=True)
+    measured = {}
+    for dataset in chosen.datasets:
+        measured[dataset] = measure(chosen, dataset, work / dataset, list(versions), progress, trouble)
+    record = {
+        **command.occasion(machine), "versions": versions, "trouble": trouble,
+        "settings": {key: value for key, value in vars(chosen).items() if key not in ("output", "again", "keep")},
+        "data": measured,
+    }
+    print(report.comparison(record))
+    path = write(chosen, record, name)
+    if not chosen.keep:
+        shutil.rmtree(work, ignore_errors=True)
+    print(f"the record: {path}.json\nthe page: {path}.html")
+    return 1 if trouble else 0
+
+
+def set_up(chosen, work):
+    """Installs what is missing. Gives the version of each engine that can be measured, and what went wrong."""
+    versions, trouble = {}, {}
+    for name in chosen.peers:
+        try:
+            versions[name] = engines.ENGINES[name](work, chosen).setup()
+        except command.TROUBLE as error:
+            trouble[name] = f"set-up: {error}"
+            print(f"{name}: left out: {error}", file=sys.stderr, flush=True)
+    if not versions:
+        raise data.Missing("no engine can be measured")
+    return versions, trouble
+
+
+def identity(chosen, versions):
+    """What must be the same for a stopped run to go on."""
+    program = hashlib.sha256(engines.program().read_bytes()).hexdigest()
+    options = {key: value for key, value in vars(chosen).items()
+               if key not in ("output", "again", "keep", "sections", "endpoint")}
+    return json.loads(json.dumps({"program": program, "versions": versions, "options": options}))
+
+
+def measure(chosen, dataset, work, peers, progress, trouble):
+    """All sections of one data set."""
+    work.mkdir(parents=True, exist_ok=True)
+    path = find(chosen, dataset)
+    measured = {"file": path.name, "bytes": path.stat().st_size, "sections": {}}
+    wanted = [name for name in (*SECTIONS[dataset], "cold") if name in chosen.sections]
+    measured["sections"]["load"] = load_all(chosen, dataset, path, work, peers, progress, trouble)
+    peers = [name for name in peers if name in measured["sections"]["load"]]
+    with sections.Servers(chosen, dataset, work, peers) as servers:
+        for name in wanted:
+            key = f"{dataset} {name}"
+            if name == "load" or name == "cold" and dataset == "bsbm":
+                continue
+            try:
+                measured["sections"][name] = progress.step(
+                    key, lambda: section(chosen, name, dataset, path, work, servers))
+            except command.TROUBLE as error:
+                trouble[key] = str(error)
+                print(f"{key}: left out: {error}", file=sys.stderr, flush=True)
+                servers.stop()
+    return measured
+
+
+def find(chosen, dataset):
+    """The plain file of a data set."""
+    if dataset == "bsbm":
+        name = f"bsbm-{chosen.scale}"
+        if chosen.scale not in SCALES:
+            return data.generated_bsbm(engines.program, name, int(chosen.scale))
+        return data.bsbm(name, engines.program)[1]
+    return data.plain_file("yago" if dataset == "yago" else chosen.data)
+
+
+def load_all(chosen, dataset, path, work, peers, progress, trouble):
+    """Loads each engine, in turn, `--loads` times. The last store stays. Gives the costs by engine."""
+    costs = {}
+    for number in range(chosen.loads):
+        for name in peers:
+            store = work / name
+            try:
+                cost = progress.step(f"{dataset} load {number + 1} {name}",
+                                     lambda: sections.load(chosen, name, store, path))
+            except command.TROUBLE as error:
+                trouble[f"{dataset} load {name}"] = str(error)
+                print(f"{name}: left out: {error}", file=sys.stderr, flush=True)
+                costs.pop(name, None)
+                peers = [peer for peer in peers if peer != name]
+                continue
+            costs.setdefault(name, []).append(cost)
+    # The store that provides parameters and right answers.
+    progress.step(f"{dataset} reference",
+                  lambda: sections.load(chosen, "pythia", work / "reference", path))
+    return costs
+
+
+def section(chosen, name, dataset, path, work, servers):
+    """One section."""
+    if name in ("explore", "bi"):
+        return sections.bsbm(chosen, name, work, servers)
+    if name == "updates":
+        return sections.updates(chosen, servers)
+    if name == "cold":
+        return sections.cold(chosen, work, data.read_queries(data.QUERIES / "yago-closures.jsonl"), servers)
+    if name == "points":
+        make = points.queries if dataset == "bsbm" else points.any_queries
+        queries = make(path, 2000, chosen.seed)
+    elif name == "queries":
+        queries = data.read_queries(chosen.queries)
+    else:
+        queries = data.read_queries(data.QUERIES / f"yago-{name}.jsonl")
+        if name == "paths":
+            queries += data.read_queries(data.QUERIES / "yago-closures.jsonl")
+    return sections.queries(chosen, name, work, queries, servers)
+
+
+def write(chosen, record, name):
+    """Writes the record and the page. Gives their path without extension."""
+    path = chosen.output and Path(chosen.output)
+    if not path:
+        RUNS.mkdir(exist_ok=True)
+        path = RUNS / f"{datetime.date.today()}-compare-{name}"
+    text = json.dumps(record, indent=1, ensure_ascii=False)
+    Path(f"{path}.json").write_text(text + "\n", encoding="utf-8")
+    Path(f"{path}.html").write_text(page.html(record), encoding="utf-8")
+    return path

@@ -1,0 +1,74 @@
+//! The address of a SPARQL endpoint, and requests to it.
+
+use std::net::{SocketAddr, ToSocketAddrs};
+
+use anyhow::{Context, Result, bail};
+use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
+
+/// A SPARQL endpoint with its parsed URL.
+#[derive(Clone, Debug)]
+pub struct Endpoint {
+    url: String,
+    address: SocketAddr,
+    authority: String,
+    path: String,
+    /// Parameters of the URL; they are sent with each query, such as Virtuoso's `default-graph-uri`.
+    parameters: String,
+}
+
+impl Endpoint {
+    /// Parses a URL and resolves its host. Only `http` is supported.
+    pub fn parse(url: &str) -> Result<Self> {
+        let Some(rest) = url.strip_prefix("http://") else {
+            bail!("{url} is not an endpoint that can be measured: write http://HOST:PORT/PATH");
+        };
+        let (authority, path) = rest.split_at(rest.find(['/', '?']).unwrap_or(rest.len()));
+        let (path, parameters) = path.split_once('?').unwrap_or((path, ""));
+        let mut host = authority.to_owned();
+        if !authority.ends_with(|c: char| c.is_ascii_digit()) || !authority.contains(':') {
+            host.push_str(":80");
+        }
+        let mut addresses = host
+            .to_socket_addrs()
+            .with_context(|| format!("find the address of {url}"))?;
+        let address = addresses.next();
+        Ok(Self {
+            url: url.to_owned(),
+            address: address.with_context(|| format!("{url} has no address"))?,
+            authority: authority.to_owned(),
+            path: if path.is_empty() { "/" } else { path }.to_owned(),
+            parameters: parameters.to_owned(),
+        })
+    }
+
+    /// Returns the URL.
+    pub fn url(&self) -> &str {
+        &self.url
+    }
+
+    /// Returns the address of the server.
+    pub(super) fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Returns a query as a form by POST, which every endpoint accepts at every length.
+    pub(super) fn request(&self, query: &str, is_graph: bool) -> Vec<u8> {
+        let accept = if is_graph {
+            "application/n-triples"
+        } else {
+            "application/sparql-results+json"
+        };
+        let mut body = format!("query={}", utf8_percent_encode(query, NON_ALPHANUMERIC));
+        if !self.parameters.is_empty() {
+            body = format!("{body}&{}", self.parameters);
+        }
+        format!(
+            "POST {} HTTP/1.1\r\nHost: {}\r\nAccept: {accept}\r\n\
+             Content-Type: application/x-www-form-urlencoded\r\nContent-Length: {}\r\n\r\n{body}",
+            self.path,
+            self.authority,
+            body.len()
+        )
+        .into_bytes()
+    }
+}

@@ -1,0 +1,158 @@
+//! Databases that answer the same queries: this one in process, and any SPARQL endpoint.
+//!
+//! A [`Client`] asks one query at a time. The time runs from the text to the last byte of the results: SPARQL JSON, or
+//! N-Triples for graphs. Results are read ([`answer`]) only outside of the measured time, because client and server
+//! share a machine.
+
+pub mod answer;
+mod endpoint;
+
+use std::time::{Duration, Instant};
+
+use pythia::{Database, Query, QueryError, QueryForm, QueryOptions};
+
+use self::answer::Answer;
+pub use self::endpoint::Endpoint;
+use crate::http::client::Connection;
+use crate::timed;
+
+/// A database under test.
+pub struct System<'d> {
+    /// Its name in reports.
+    pub name: String,
+    place: Place<'d>,
+    /// Time after which a query has failed.
+    timeout: Duration,
+}
+
+enum Place<'d> {
+    InProcess(&'d Database),
+    Endpoint(Endpoint),
+}
+
+/// One client of a system.
+pub struct Client<'s> {
+    system: &'s System<'s>,
+    connection: Option<Connection>,
+    results: Vec<u8>,
+}
+
+impl<'d> System<'d> {
+    /// An open store.
+    pub fn in_process(name: impl Into<String>, database: &'d Database, timeout: Duration) -> Self {
+        Self {
+            name: name.into(),
+            place: Place::InProcess(database),
+            timeout,
+        }
+    }
+
+    /// A SPARQL endpoint.
+    pub fn endpoint(name: impl Into<String>, endpoint: Endpoint, timeout: Duration) -> Self {
+        Self {
+            name: name.into(),
+            place: Place::Endpoint(endpoint),
+            timeout,
+        }
+    }
+
+    /// Returns the URL; `None` in process.
+    pub fn url(&self) -> Option<&str> {
+        match &self.place {
+            Place::InProcess(_) => None,
+            Place::Endpoint(endpoint) => Some(endpoint.url()),
+        }
+    }
+
+    /// Returns a new client. The client of an endpoint keeps its connection.
+    pub fn client(&self) -> Client<'_> {
+        let connection = match &self.place {
+            Place::InProcess(_) => None,
+            Place::Endpoint(endpoint) => Some(Connection::new(endpoint.address(), self.timeout)),
+        };
+        Client {
+            system: self,
+            connection,
+            results: Vec::new(),
+        }
+    }
+}
+
+impl Client<'_> {
+    /// Asks a query and returns the time to its last byte. The error is one line of text.
+    pub fn time(&mut self, query: &str) -> Result<Duration, String> {
+        self.results.clear();
+        match &self.system.place {
+            Place::InProcess(database) => {
+                let options = QueryOptions {
+                    timeout: Some(self.system.timeout),
+                    ..QueryOptions::default()
+                };
+                let started = Instant::now();
+                run(database, query, &options, &mut self.results).map_err(|e| one_line(&e))?;
+                Ok(started.elapsed())
+            }
+            Place::Endpoint(endpoint) => {
+                let request = endpoint.request(query, is_graph(query)?);
+                let connection = self.connection.as_mut().expect("an endpoint's client");
+                let was_open = connection.is_open();
+                let mut started = Instant::now();
+                let mut answer = connection.ask_into(&request, &mut self.results);
+                if was_open && answer.is_err() && started.elapsed() < self.system.timeout {
+                    // The server has closed the connection while another system was measured.
+                    self.results.clear();
+                    started = Instant::now();
+                    answer = connection.ask_into(&request, &mut self.results);
+                }
+                let elapsed = started.elapsed();
+                match answer {
+                    Ok(answer) if answer.status == 200 => Ok(elapsed),
+                    Ok(answer) => {
+                        let said = String::from_utf8_lossy(&self.results);
+                        Err(one_line(&format!("HTTP {}: {said}", answer.status)))
+                    }
+                    Err(error) => Err(one_line(&error)),
+                }
+            }
+        }
+    }
+
+    /// Asks a query and reads its results.
+    pub fn answer(&mut self, query: &str) -> Result<Answer, String> {
+        self.time(query)?;
+        let answer = if is_graph(query)? {
+            Answer::of_graph(&self.results)
+        } else {
+            Answer::of_solutions(&self.results)
+        };
+        answer.map_err(|error| format!("its results cannot be read: {}", one_line(&error)))
+    }
+}
+
+/// Runs a query and writes its results.
+fn run(
+    database: &Database,
+    text: &str,
+    options: &QueryOptions,
+    to: &mut Vec<u8>,
+) -> Result<(), QueryError> {
+    let results = database.prepare(text, options)?.execute()?;
+    timed::serialize(results, to).map(|_| ())
+}
+
+fn is_graph(query: &str) -> Result<bool, String> {
+    let form = Query::parse(query, None).map_err(|e| one_line(&e))?.form();
+    Ok(matches!(form, QueryForm::Graph))
+}
+
+/// Formats an error as one line of limited length: servers send whole pages.
+fn one_line(error: &impl ToString) -> String {
+    const LENGTH: usize = 200;
+    let words: Vec<String> = (error.to_string().split_whitespace())
+        .map(str::to_owned)
+        .collect();
+    words.join(" ").chars().take(LENGTH).collect()
+}
+
+#[cfg(test)]
+mod tests;
