@@ -13,7 +13,6 @@ use datafusion_execution::config::SessionConfig;
 use datafusion_execution::runtime_env::{RuntimeEnv, RuntimeEnvBuilder};
 use datafusion_physical_plan::ExecutionPlan;
 use oxrdf::Variable;
-use oxsdatatypes::DateTime;
 use pythia_sparql::scope::in_scope;
 use pythia_sparql::{Query, Update};
 use pythia_store::Snapshot;
@@ -29,9 +28,7 @@ use pythia_exec::error::QueryError;
 use pythia_exec::exec::context::{QueryContext, VisibleTerms};
 use pythia_exec::exec::node::{explain, lower};
 use pythia_exec::explain::PlanNode;
-use pythia_exec::expression::{
-    CustomFunctions, EvaluationContext, TermResolver, Warnings, random_seed,
-};
+use pythia_exec::expression::{CustomFunctions, EvaluationContext, TermResolver, Warnings};
 use pythia_exec::limits::governor::{Governor, Held, MemoryBudget};
 use pythia_exec::limits::spill::SpillSpace;
 use pythia_exec::limits::spill::bytes::SpilledBytes;
@@ -223,13 +220,7 @@ impl Engine {
     ) -> Result<PreparedQuery, QueryError> {
         let (form, pattern, dataset, base) = take_apart(query.algebra());
         let visible = visible(&options.visible, snapshot, &governor)?.map(Arc::new);
-        let evaluation = evaluation(
-            governor,
-            snapshot,
-            visible.as_ref(),
-            DateTime::now(),
-            options,
-        );
+        let evaluation = evaluation(governor, snapshot, visible.as_ref(), options);
         let evaluation = evaluation.with_base_iri(base);
         evaluation.check()?;
         let dataset = Arc::new(Dataset::of_query(dataset, &evaluation, visible)?);
@@ -292,14 +283,13 @@ fn evaluation(
     governor: Arc<Governor>,
     snapshot: &Snapshot,
     visible: Option<&Arc<Visible>>,
-    now: DateTime,
     options: &QueryOptions,
 ) -> EvaluationContext {
     let resolver: Arc<dyn TermResolver> = match visible {
         None => Arc::new(snapshot.clone()),
         Some(visible) => Arc::new(VisibleTerms::new(snapshot, visible, &governor)),
     };
-    EvaluationContext::new(resolver, now, random_seed())
+    EvaluationContext::new(resolver)
         .with_functions(Arc::clone(&options.functions))
         .with_service(options.service.clone())
         .with_governor(governor)

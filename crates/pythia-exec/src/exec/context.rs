@@ -82,8 +82,17 @@ impl QueryContext {
     /// Returns a task in which plans of this query run.
     pub fn task(self: &Arc<Self>) -> Arc<TaskContext> {
         let config = self.config.clone().with_extension(Arc::clone(self));
-        let task = TaskContext::default().with_session_config(config);
-        Arc::new(task.with_runtime(Arc::clone(&self.runtime)))
+        // A default task would make an environment of its own first.
+        Arc::new(TaskContext::new(
+            None,
+            String::new(),
+            config,
+            HashMap::default(),
+            HashMap::default(),
+            HashMap::default(),
+            HashMap::default(),
+            Arc::clone(&self.runtime),
+        ))
     }
 
     /// Removes all measurements, if the query is profiled.

@@ -35,41 +35,71 @@ pub type CustomFunctions = HashMap<NamedNode, CustomFunction>;
 pub struct EvaluationContext {
     resolver: Arc<dyn TermResolver>,
     terms: Arc<TermTable>,
-    now: DateTime,
     base_iri: Option<Arc<Iri<String>>>,
     functions: Arc<CustomFunctions>,
     governor: Arc<Governor>,
-    /// Distinguishes the blank nodes of this query from those of every other.
-    blank_node_seed: u64,
-    random: Arc<Mutex<StdRng>>,
-    /// The running query, for `EXISTS`. Expressions do not know its type.
-    query: Arc<OnceLock<Weak<dyn Any + Send + Sync>>>,
-    exists_made: Arc<AtomicUsize>,
-    /// Hints for the query's author that are not errors.
-    warnings: Arc<Mutex<Warnings>>,
     /// Sends requests to the endpoints of `SERVICE`.
     service: Option<Arc<dyn ServiceHandler>>,
+    state: Arc<State>,
+}
+
+/// What changes while the query runs. The clock and the random generator are costly to make for a query that asks for
+/// one triple, and few queries use them: they are made when they are first used.
+#[derive(Default)]
+struct State {
+    now: OnceLock<DateTime>,
+    random: OnceLock<Random>,
+    /// The running query, for `EXISTS`. Expressions do not know its type.
+    query: OnceLock<Weak<dyn Any + Send + Sync>>,
+    exists_made: AtomicUsize,
+    /// Hints for the query's author that are not errors.
+    warnings: Mutex<Warnings>,
+}
+
+/// The source of `RAND`, `UUID` and `BNODE`.
+struct Random {
+    /// Distinguishes the blank nodes of this query from those of every other.
+    blank_node_seed: u64,
+    generator: Mutex<StdRng>,
+}
+
+impl Random {
+    fn new(seed: [u8; 32]) -> Self {
+        let mut generator = StdRng::from_seed(seed);
+        Self {
+            blank_node_seed: generator.next_u64(),
+            generator: Mutex::new(generator),
+        }
+    }
 }
 
 impl EvaluationContext {
-    /// Makes a context over a dictionary. `now` is the result of `NOW()` for the whole query. `seed` is the
-    /// random seed of `RAND`, `UUID` and `BNODE`: [`random_seed`], except in tests.
-    pub fn new(resolver: Arc<dyn TermResolver>, now: DateTime, seed: [u8; 32]) -> Self {
-        let mut random = StdRng::from_seed(seed);
+    /// Makes a context over a dictionary.
+    pub fn new(resolver: Arc<dyn TermResolver>) -> Self {
         Self {
             resolver,
             terms: Arc::new(TermTable::new()),
-            now,
             base_iri: None,
             functions: Arc::default(),
             governor: Arc::new(Governor::unlimited()),
-            blank_node_seed: random.next_u64(),
-            random: Arc::new(Mutex::new(random)),
-            query: Arc::default(),
-            exists_made: Arc::default(),
-            warnings: Arc::default(),
             service: None,
+            state: Arc::default(),
         }
+    }
+
+    /// Sets the result of `NOW()`. Otherwise it is the time of its first use.
+    #[must_use]
+    pub fn with_now(self, now: DateTime) -> Self {
+        // A clock that has been read stays as it is.
+        let _ = self.state.now.set(now);
+        self
+    }
+
+    /// Sets the random seed of `RAND`, `UUID` and `BNODE`. Otherwise it is different for every query.
+    #[must_use]
+    pub fn with_seed(self, seed: [u8; 32]) -> Self {
+        let _ = self.state.random.set(Random::new(seed));
+        self
     }
 
     /// Sets the base against which `IRI("…")` resolves.
@@ -126,9 +156,9 @@ impl EvaluationContext {
         &*self.resolver
     }
 
-    /// Returns the time at which the query started.
+    /// Returns the time of the query, the same for all of its expressions.
     pub fn now(&self) -> DateTime {
-        self.now
+        *self.state.now.get_or_init(DateTime::now)
     }
 
     /// Returns the query's base IRI.
@@ -148,47 +178,51 @@ impl EvaluationContext {
 
     /// Adds a warning unless it was added before.
     pub fn warn(&self, warning: String) {
-        self.warnings.lock().add(warning);
+        self.state.warnings.lock().add(warning);
     }
 
     /// Returns the warnings so far, one per line. If there are many, only the first ones.
     pub fn warnings(&self) -> Vec<String> {
-        self.warnings.lock().lines()
+        self.state.warnings.lock().lines()
     }
 
     /// Returns the warnings so far.
     pub fn warned(&self) -> Warnings {
-        self.warnings.lock().clone()
+        self.state.warnings.lock().clone()
     }
 
     /// Sets the query that these expressions are part of.
     pub fn attach(&self, query: Weak<dyn Any + Send + Sync>) {
-        self.query.get_or_init(|| query);
+        self.state.query.get_or_init(|| query);
     }
 
     /// Returns the query that these expressions are part of, if it runs.
     pub fn query(&self) -> Option<Arc<dyn Any + Send + Sync>> {
-        self.query.get().and_then(Weak::upgrade)
+        self.state.query.get().and_then(Weak::upgrade)
     }
 
     /// Returns a new number for an `EXISTS` of the query.
     pub fn number_exists(&self) -> usize {
-        self.exists_made.fetch_add(1, Ordering::Relaxed)
+        self.state.exists_made.fetch_add(1, Ordering::Relaxed)
     }
 
     /// Returns the number of `EXISTS` tests that the query has so far.
     pub fn exists_made(&self) -> usize {
-        self.exists_made.load(Ordering::Relaxed)
+        self.state.exists_made.load(Ordering::Relaxed)
     }
 
     /// Returns the number that distinguishes the blank nodes of this query from those of others.
     pub fn blank_node_seed(&self) -> u64 {
-        self.blank_node_seed
+        self.random_source().blank_node_seed
     }
 
     /// Returns a new random generator, different for every call.
     pub fn random(&self) -> StdRng {
-        StdRng::from_rng(&mut *self.random.lock())
+        StdRng::from_rng(&mut *self.random_source().generator.lock())
+    }
+
+    fn random_source(&self) -> &Random {
+        (self.state.random).get_or_init(|| Random::new(random_seed()))
     }
 
     /// Returns the id of a term, which is added to the query's table if it has none yet.
@@ -284,7 +318,7 @@ impl EvaluationContext {
 
 /// Returns 256 random bits, different for every call, from the entropy that the standard library seeds its
 /// hash maps with.
-pub fn random_seed() -> [u8; 32] {
+fn random_seed() -> [u8; 32] {
     let mut seed = [0; 32];
     for part in seed.chunks_exact_mut(8) {
         part.copy_from_slice(&RandomState::new().hash_one(0_u8).to_ne_bytes());
@@ -295,7 +329,7 @@ pub fn random_seed() -> [u8; 32] {
 impl fmt::Debug for EvaluationContext {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("EvaluationContext")
-            .field("now", &self.now)
+            .field("now", &self.state.now)
             .field("base_iri", &self.base_iri)
             .finish_non_exhaustive()
     }
@@ -333,7 +367,7 @@ mod tests {
         });
         let governor = Arc::new(Governor::with_memory(8 << 20));
         let resolver: Arc<dyn TermResolver> = Arc::<Texts>::clone(&texts);
-        let context = EvaluationContext::new(resolver, DateTime::now(), [0; 32]);
+        let context = EvaluationContext::new(resolver);
         let context = context.with_governor(Arc::clone(&governor));
         let ids: Vec<TermId> = (0..count)
             .map(|n| TermId::new(TermKind::String, n))

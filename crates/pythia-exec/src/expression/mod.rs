@@ -51,7 +51,7 @@ use spargebra::algebra::Expression;
 
 use crate::error::QueryError;
 
-pub use context::{CustomFunction, CustomFunctions, EvaluationContext, random_seed};
+pub use context::{CustomFunction, CustomFunctions, EvaluationContext};
 pub use exact::Exact;
 pub(crate) use exact::written_units;
 pub use exists::{ExistsCompiler, ExistsTest};

@@ -91,7 +91,9 @@ fn sort_key(term: &Term) -> (String, String) {
 /// Makes a context over a dictionary of these terms.
 pub(crate) fn context(terms: impl IntoIterator<Item = Term>) -> EvaluationContext {
     let now: DateTime = "2024-05-06T07:08:09Z".parse().expect("a dateTime");
-    EvaluationContext::new(Arc::new(MemoryDictionary::new(terms)), now, [7; 32])
+    EvaluationContext::new(Arc::new(MemoryDictionary::new(terms)))
+        .with_now(now)
+        .with_seed([7; 32])
 }
 
 /// Parses a term.

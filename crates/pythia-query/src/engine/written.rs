@@ -51,7 +51,8 @@ impl Engine {
         let WrittenQuery { form, plan } = from_bytes(plan)?;
         let visible = plan.dataset.visible.as_ref();
         let governor = self.governor(options);
-        let evaluation = evaluation(governor, snapshot, visible, plan.now()?, options)
+        let evaluation = evaluation(governor, snapshot, visible, options)
+            .with_now(plan.now()?)
             .with_base_iri(plan.base_iri()?)
             .with_terms(plan.terms)?;
         let dataset = Arc::new(plan.dataset);

@@ -22,7 +22,9 @@ use axum::extract::Request;
 use axum::middleware::{from_fn_with_state, map_response};
 use axum::response::{IntoResponse, Response};
 use axum::routing::any;
-use http::header::{ACCEPT, CONTENT_LENGTH, CONTENT_TYPE, HOST};
+use http::header::{
+    ACCEPT, ACCEPT_ENCODING, CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE, HOST, ORIGIN, VARY,
+};
 use http::request::Parts;
 use http::{HeaderMap, HeaderValue, Method, StatusCode, Uri};
 use pythia::ResultFormat;
@@ -43,6 +45,11 @@ use parameters::Parameters;
 /// Answers of at least this many bytes are compressed, if the client accepts it.
 const COMPRESSED_BYTES: u64 = 1024;
 
+/// What answers depend on besides the headers that the routes name.
+const VARY_ORIGIN: HeaderValue = HeaderValue::from_static(
+    "origin, access-control-request-method, access-control-request-headers",
+);
+
 /// The URI that a request was sent to. Routes below a dataset's name see only the rest of the path.
 #[derive(Clone)]
 struct RequestUri(Uri);
@@ -51,19 +58,24 @@ struct RequestUri(Uri);
 #[derive(Clone)]
 pub(crate) struct Service {
     context: Arc<ServerContext>,
-    router: Router,
+    /// The routes.
+    plain: Router,
+    /// The routes behind what reads and writes compressed bodies and serves pages of other origins.
+    layered: Router,
 }
 
 impl Service {
     pub(crate) fn new(context: Arc<ServerContext>) -> Self {
-        let router = Router::new()
+        let plain = Router::new()
             .merge(of_dataset())
             .nest("/{dataset}", of_dataset())
             .route("/{dataset}", any(dataset))
             .merge(operate::routes())
             .merge(explore::routes_of_server())
             .merge(page::routes())
-            .fallback(nothing)
+            .fallback(nothing);
+        let layered = plain
+            .clone()
             .layer(CompressionLayer::new().compress_when(SizeAbove::new(COMPRESSED_BYTES)))
             .layer(map_response(caching::tag_coding))
             .layer(RequestDecompressionLayer::new())
@@ -73,7 +85,11 @@ impl Service {
             ))
             .layer(cors(&context))
             .with_state(Arc::clone(&context));
-        Self { context, router }
+        Self {
+            plain: plain.with_state(Arc::clone(&context)),
+            context,
+            layered,
+        }
     }
 
     /// Answers a request from an address. Errors become answers too.
@@ -93,14 +109,27 @@ impl Service {
                 request.extensions_mut().insert(sent);
                 request.extensions_mut().insert(Peer { address, ..peer });
                 request.extensions_mut().insert(Arc::clone(&record));
-                let Ok(response) = self.router.clone().oneshot(request).await;
-                response
+                self.route(request).await
             }
         };
         let mut response = self.finish(response, accept.as_ref(), record);
         if asks_itself {
             page::challenge_script(response.headers_mut());
         }
+        response
+    }
+
+    /// Answers by path. The layers cost a small query much of its time, and many clients do not need them.
+    async fn route(&self, request: Request) -> Response {
+        let headers = request.headers();
+        let is_coded = |name| headers.get(name).is_some_and(|coding| coding != "identity");
+        if is_coded(ACCEPT_ENCODING) || is_coded(CONTENT_ENCODING) || headers.contains_key(ORIGIN) {
+            let Ok(response) = self.layered.clone().oneshot(request).await;
+            return response;
+        }
+        let Ok(mut response) = self.plain.clone().oneshot(request).await;
+        // As the layers say it: caches must not give this answer to pages of other origins.
+        response.headers_mut().append(VARY, VARY_ORIGIN);
         response
     }
 
