@@ -15,6 +15,7 @@ use spargebra::algebra::{AggregateExpression, AggregateFunction};
 use super::column::{Column, Decoded};
 use super::context::EvaluationContext;
 use super::evaluate::{CHECK_ROWS, Evaluator, Rows};
+use super::exact_sum::{self, ExactSum};
 use super::exists::ExistsCompiler;
 use super::function::{arithmetic, spelling};
 use super::number::{Arithmetic, Number};
@@ -45,7 +46,11 @@ enum Function {
     Min,
     Max,
     Sample,
-    GroupConcat { separator: String },
+    GroupConcat {
+        separator: String,
+    },
+    /// The text of a sum from which another can be taken away.
+    SumState,
 }
 
 impl CompiledAggregate {
@@ -80,6 +85,7 @@ impl CompiledAggregate {
             AggregateFunction::GroupConcat { separator } => Function::GroupConcat {
                 separator: separator.clone().unwrap_or_else(|| " ".to_owned()),
             },
+            AggregateFunction::Custom(name) if exact_sum::is_state(name) => Function::SumState,
             AggregateFunction::Custom(name) => {
                 return Err(QueryError::unsupported(format!("the aggregate {name}")));
             }
@@ -131,6 +137,8 @@ enum Accumulated {
     Sample(Vec<u64>),
     /// Texts, and their memory.
     Concat(Vec<Concat>, Option<Held>),
+    /// Sums as texts, and the memory of long numbers.
+    States(Vec<ExactSum>, Option<Held>),
 }
 
 #[derive(Clone)]
@@ -314,6 +322,10 @@ impl Accumulator {
                 })
                 .collect()),
             Accumulated::Sample(ids) => Ok(ids[groups].to_vec()),
+            Accumulated::States(sums, _) => sums[groups]
+                .iter()
+                .map(|sum| intern(Some(sum.to_string().into())))
+                .collect(),
             Accumulated::Concat(texts, _) => texts[groups]
                 .iter_mut()
                 .map(|text| intern(std::mem::take(text).finish()))
@@ -338,6 +350,7 @@ impl Accumulator {
             Accumulated::Sum(groups, _) => of(groups, group_count),
             Accumulated::Extreme(groups) => of(groups, group_count),
             Accumulated::Concat(groups, _) => of(groups, group_count),
+            Accumulated::States(groups, _) => of(groups, group_count),
         }
     }
 }
@@ -350,6 +363,7 @@ impl Accumulated {
             Function::Min | Function::Max => Self::Extreme(Vec::new()),
             Function::Sample => Self::Sample(Vec::new()),
             Function::GroupConcat { .. } => Self::Concat(Vec::new(), None),
+            Function::SumState => Self::States(Vec::new(), None),
         }
     }
 
@@ -360,6 +374,7 @@ impl Accumulated {
             Self::Extreme(extremes) => extremes.resize(group_count, Extreme::Empty),
             Self::Sample(ids) => ids.resize(group_count, 0),
             Self::Concat(texts, _) => texts.resize(group_count, Concat::default()),
+            Self::States(sums, _) => sums.resize(group_count, ExactSum::default()),
         }
     }
 
@@ -380,6 +395,10 @@ impl Accumulated {
                 Ok(())
             }
             Self::Sum(sums, held) => {
+                let held = held.get_or_insert_with(|| Held::new(context.governor()));
+                add_to_sums((sums, held), groups, &column, decoded, context)
+            }
+            Self::States(sums, held) => {
                 let held = held.get_or_insert_with(|| Held::new(context.governor()));
                 add_to_sums((sums, held), groups, &column, decoded, context)
             }
@@ -415,8 +434,17 @@ impl Accumulated {
     }
 }
 
-fn add_to_sums(
-    (sums, held): (&mut [Sum], &mut Held),
+/// A sum of one group.
+trait Total {
+    /// Adds a number; `None` is an error.
+    fn add(&mut self, number: Option<Value<'_>>);
+
+    /// Returns the additional memory of long numbers in bytes.
+    fn long_bytes(&self) -> usize;
+}
+
+fn add_to_sums<T: Total>(
+    (sums, held): (&mut [T], &mut Held),
     groups: &[u32],
     column: &Column<'_>,
     decoded: &mut Decoded,
@@ -513,6 +541,16 @@ impl Sum {
         }
     }
 
+    fn outcome(&self, is_average: bool) -> Option<Value<'static>> {
+        let total = self.total.clone()?;
+        if !is_average || self.count == 0 {
+            return Some(total);
+        }
+        arithmetic(Arithmetic::Divide, &total, &Value::integer(self.count))
+    }
+}
+
+impl Total for Sum {
     fn add(&mut self, number: Option<Value<'_>>) {
         self.count += 1;
         self.total = match (&self.total, number) {
@@ -521,20 +559,21 @@ impl Sum {
         };
     }
 
-    /// Returns the additional memory of the total if it is a long number.
     fn long_bytes(&self) -> usize {
         match &self.total {
             Some(Value::Exact(exact)) => exact.memory_bytes(),
             _ => 0,
         }
     }
+}
 
-    fn outcome(&self, is_average: bool) -> Option<Value<'static>> {
-        let total = self.total.clone()?;
-        if !is_average || self.count == 0 {
-            return Some(total);
-        }
-        arithmetic(Arithmetic::Divide, &total, &Value::integer(self.count))
+impl Total for ExactSum {
+    fn add(&mut self, number: Option<Value<'_>>) {
+        Self::add(self, number.as_ref());
+    }
+
+    fn long_bytes(&self) -> usize {
+        self.memory_bytes()
     }
 }
 

@@ -14,6 +14,7 @@ use super::compare::Comparison;
 use super::context::EvaluationContext;
 use super::degree::counted_end;
 use super::evaluate::{Evaluator, Rows};
+use super::exact_sum;
 use super::exists::ExistsCompiler;
 use super::id_range::IdRanges;
 use super::node::{Call, ConstantComparison, CustomCall, IdStrategy, InIds, InList, Node};
@@ -205,11 +206,13 @@ impl Compiler<'_> {
     }
 
     fn custom(&self, name: &NamedNode, mut arguments: Vec<Node>) -> Result<Node, QueryError> {
-        if let Some(function) = self.context.function(name) {
-            return Ok(Node::Custom(Box::new(CustomCall {
-                function: function.clone(),
+        let function = self.context.function(name).cloned();
+        if let Some(function) = function.or_else(|| exact_sum::function(name.as_str())) {
+            let call = CustomCall {
+                function,
                 arguments,
-            })));
+            };
+            return Ok(Node::Custom(Box::new(call)));
         }
         if let Some(end) = counted_end(name.as_str()) {
             return match (&arguments[..], arguments.len()) {

@@ -8,6 +8,7 @@
 pub(crate) mod bgp;
 pub(crate) mod builder;
 mod cached;
+mod complement;
 mod constants;
 mod equality;
 pub(crate) mod exists;

@@ -5,7 +5,7 @@
 
 use oxrdf::Variable;
 use pythia_sparql::path_expansion;
-use pythia_sparql::scope::{Variables, can_seed, certain};
+use pythia_sparql::scope::{Variables, can_seed, certain, in_scope};
 use spargebra::algebra::{Expression, GraphPattern};
 
 use super::bgp::Element;
@@ -114,9 +114,7 @@ fn distinct_pattern(filter: &GroupFilter<'_>) -> Option<Distinct> {
         return None;
     };
     let shared = &filter.waits_for;
-    let is_semi_join =
-        !shared.is_empty() && shared.is_subset(&certain(pattern)) && can_seed(pattern, shared);
-    if !is_semi_join {
+    if !is_semi_join(pattern, shared) {
         return None;
     }
     let mut body = (**pattern).clone();
@@ -125,6 +123,50 @@ fn distinct_pattern(filter: &GroupFilter<'_>) -> Option<Distinct> {
         distinct: distinct(body.clone(), shared),
         body,
     })
+}
+
+/// Returns whether the terms of the variables that a row shares with the pattern of an `EXISTS` are the only link.
+fn is_semi_join(pattern: &GraphPattern, shared: &Variables) -> bool {
+    !shared.is_empty() && shared.is_subset(&certain(pattern)) && can_seed(pattern, shared)
+}
+
+/// Returns a pattern with one solution for each combination of terms of the shared variables for which an `EXISTS` is true;
+/// `None` if more than these terms decide.
+pub(super) fn distinct_of_exists(exists: &Expression, shared: &Variables) -> Option<GraphPattern> {
+    let Expression::Exists(pattern) = exists else {
+        return None;
+    };
+    if !is_semi_join(pattern, shared) {
+        return None;
+    }
+    let mut body = (**pattern).clone();
+    path_expansion::expand(&mut body);
+    let is_distinct = matches!(&body, GraphPattern::Bgp { patterns } if patterns.len() == 1)
+        && in_scope(&body).is_subset(shared);
+    Some(match is_distinct {
+        true => body,
+        false => distinct(body, shared),
+    })
+}
+
+/// Returns whether an expression has an `EXISTS`, or may have one.
+pub(super) fn has_exists(expression: &Expression) -> bool {
+    use Expression as E;
+    match expression {
+        E::Equal(a, b)
+        | E::SameTerm(a, b)
+        | E::Less(a, b)
+        | E::LessOrEqual(a, b)
+        | E::Greater(a, b)
+        | E::GreaterOrEqual(a, b)
+        | E::Or(a, b)
+        | E::And(a, b) => has_exists(a) || has_exists(b),
+        E::Not(a) => has_exists(a),
+        E::In(a, list) => has_exists(a) || list.iter().any(has_exists),
+        E::FunctionCall(_, arguments) => arguments.iter().any(has_exists),
+        E::Variable(_) | E::NamedNode(_) | E::Literal(_) => false,
+        _ => true,
+    }
 }
 
 /// Returns the pattern of the distinct terms that a pattern's solutions give these variables.

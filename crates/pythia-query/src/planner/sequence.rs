@@ -213,6 +213,9 @@ impl Planner<'_> {
         if let Some(planned) = self.group_from_counts(inner, keys, aggregates, graph)? {
             return Ok(planned);
         }
+        if let Some(planned) = self.complement(inner, keys, aggregates, graph)? {
+            return Ok(planned);
+        }
         if let Some(end) = self.counted_end(inner, keys, aggregates, graph) {
             let sums = aggregates.iter().map(|(v, _)| (v.clone(), sum_of(&end)));
             let sums: Vec<_> = sums.collect();

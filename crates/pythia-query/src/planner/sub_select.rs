@@ -4,10 +4,11 @@
 //! apply to the pattern that is grouped, and the other groups are not made.
 
 use pythia_sparql::scope::{Variables, certain, draws, in_scope, variables_of};
-use spargebra::algebra::{Expression, GraphPattern};
+use spargebra::algebra::GraphPattern;
 
 use super::builder::Builder;
 use super::group::{GroupFilter, Operands};
+use super::semi_join::has_exists;
 use super::{PlanError, Planner, sequence};
 use pythia_exec::plan::dataset::GraphScope;
 
@@ -99,25 +100,6 @@ fn selects(filter: &GroupFilter<'_>) -> bool {
     let is_simple = !has_exists(filter.expression) && !draws(filter.expression);
     names.extend(variables_of(filter.expression));
     is_simple && !names.is_empty() && names == filter.waits_for
-}
-
-fn has_exists(expression: &Expression) -> bool {
-    use Expression as E;
-    match expression {
-        E::Equal(a, b)
-        | E::SameTerm(a, b)
-        | E::Less(a, b)
-        | E::LessOrEqual(a, b)
-        | E::Greater(a, b)
-        | E::GreaterOrEqual(a, b)
-        | E::Or(a, b)
-        | E::And(a, b) => has_exists(a) || has_exists(b),
-        E::Not(a) => has_exists(a),
-        E::In(a, list) => has_exists(a) || list.iter().any(has_exists),
-        E::FunctionCall(_, arguments) => arguments.iter().any(has_exists),
-        E::Variable(_) | E::NamedNode(_) | E::Literal(_) => false,
-        _ => true,
-    }
 }
 
 /// Returns the pattern that a sub-SELECT groups.

@@ -717,3 +717,120 @@ fn deeply_nested_unions_are_planned_soon() {
     let answer = ours(&database, &format!("SELECT ?s {{ {pattern} }}")).unwrap();
     assert_eq!(answer.lines.len(), 50);
 }
+
+/// Products with features, and offers with prices of every kind of number, and some that are none.
+fn offers() -> String {
+    let xsd = "http://www.w3.org/2001/XMLSchema#";
+    let mut text = String::new();
+    for product in 0..40 {
+        let kind = if product < 30 { "T" } else { "U" };
+        text.push_str(&format!(
+            "<http://e/p{product}> <http://e/type> <http://e/{kind}> .\n"
+        ));
+        for feature in 0..12 {
+            if (product * 7 + feature * 5) % 4 == 0 || feature == 11 {
+                text.push_str(&format!(
+                    "<http://e/p{product}> <http://e/feature> <http://e/f{feature}> .\n"
+                ));
+            }
+        }
+        for offer in 0..product % 5 {
+            let name = format!("<http://e/o{product}-{offer}>");
+            let (price, datatype) = match (product + offer) % 9 {
+                0 if product % 2 == 0 => ("dear".to_owned(), "string"),
+                1 | 2 => (format!("{}.25", product), "decimal"),
+                3 => (format!("{}.5", product), "float"),
+                4 => (format!("{}.5E1", product), "double"),
+                _ => (product.to_string(), "integer"),
+            };
+            text.push_str(&format!(
+                "{name} <http://e/of> <http://e/p{product}> .\n\
+                 {name} <http://e/price> \"{price}\"^^<{xsd}{datatype}> .\n\
+                 {name} <http://e/size> \"{offer}\"^^<{xsd}integer> .\n"
+            ));
+        }
+    }
+    text
+}
+
+/// Aggregates over pairs without a match are those over all pairs without those over the matching ones.
+#[test]
+fn aggregates_of_pairs_without_a_match_are_differences() {
+    let data = offers();
+    let features =
+        "{ SELECT DISTINCT ?f { ?q <http://e/type> <http://e/T> ; <http://e/feature> ?f } }";
+    let of_offers = "?p <http://e/type> <http://e/T> . ?o <http://e/of> ?p ; <http://e/size> ?v .";
+    let prices = "?p <http://e/type> <http://e/T> . ?o <http://e/of> ?p ; <http://e/price> ?v .";
+    let lacks = "FILTER NOT EXISTS { ?p <http://e/feature> ?f }";
+    let all = "(COUNT(*) AS ?n) (SUM(?v) AS ?sum) (AVG(?v) AS ?avg) (COUNT(?v) AS ?count)";
+    let group =
+        |select: &str, pattern: &str| format!("SELECT ?f {select} {{ {pattern} }} GROUP BY ?f");
+    let whole = |pattern: &str| group(all, pattern);
+    let differences = [
+        whole(&format!("{features} {of_offers} {lacks}")),
+        whole(&format!("{features} {prices} {lacks}")),
+        // Solutions of the keys' part count as often as they occur.
+        whole(&format!(
+            "?q <http://e/type> <http://e/U> ; <http://e/feature> ?f . {of_offers} {lacks}"
+        )),
+        whole(&format!(
+            "{features} {prices} FILTER(?v > 20) FILTER(?f != <http://e/f3>) {lacks}"
+        )),
+        whole(&format!(
+            "{features} {prices} FILTER NOT EXISTS {{ ?p <http://e/feature> ?f . ?p <http://e/type> ?t }}"
+        )),
+        group(
+            "(SUM(<http://www.w3.org/2001/XMLSchema#decimal>(?v)) AS ?sum)",
+            &format!("{features} {prices} {lacks}"),
+        ),
+        group(
+            "(COUNT(*) AS ?n)",
+            &format!("{features} ?o <http://e/of> ?p {lacks}"),
+        ),
+        // No product lacks feature 11.
+        whole(&format!(
+            "VALUES ?f {{ <http://e/f11> <http://e/f1> <http://e/f1> }} {of_offers} {lacks}"
+        )),
+        // Nothing matches, or nothing is there.
+        whole(&format!(
+            "{features} {of_offers} FILTER NOT EXISTS {{ ?p <http://e/none> ?f }}"
+        )),
+        whole(&format!(
+            "{features} ?o <http://e/none> ?p ; <http://e/size> ?v . {lacks}"
+        )),
+    ];
+    let tests = [
+        // Other aggregates, and those over the keys' part.
+        group(
+            "(MAX(?v) AS ?max)",
+            &format!("{features} {of_offers} {lacks}"),
+        ),
+        group(
+            "(SUM(DISTINCT ?v) AS ?sum)",
+            &format!("{features} {of_offers} {lacks}"),
+        ),
+        group(
+            "(COUNT(?f) AS ?n)",
+            &format!("{features} {of_offers} {lacks}"),
+        ),
+        // A link besides the one that is negated.
+        whole(&format!(
+            "?q <http://e/type> <http://e/T> ; <http://e/feature> ?f . {of_offers} FILTER(?q != ?p) {lacks}"
+        )),
+        // The pattern shares a variable in a filter alone.
+        whole(&format!(
+            "{features} {of_offers} FILTER NOT EXISTS {{ ?p <http://e/feature> ?g FILTER(?g = ?f) }}"
+        )),
+        // A key that may be unbound.
+        whole(&format!(
+            "VALUES ?f {{ <http://e/f1> UNDEF }} {of_offers} {lacks}"
+        )),
+    ];
+    for (queries, is_difference) in [(&differences[..], true), (&tests[..], false)] {
+        for query in queries {
+            let plan = checked(&data, query);
+            let has_times = plan.to_string().contains("_:times");
+            assert_eq!(has_times, is_difference, "{query}\n{plan}");
+        }
+    }
+}

@@ -1,0 +1,279 @@
+//! Exact sums of floating-point numbers, rounded once at the end.
+//!
+//! The sum does not depend on the order of the numbers, and a sum minus some of its numbers is the sum of the others.
+//! Numbers of similar size are added in 128 bits; a number that does not fit there goes to a long integer.
+
+use std::fmt;
+use std::str::FromStr;
+
+use num_bigint::{BigInt, Sign};
+
+/// The exponent of the smallest positive double: every double is a multiple of 2^`UNIT`.
+const UNIT: i32 = -1074;
+/// Bits below the last one of the first number that the window holds, for smaller numbers.
+const BITS_BELOW: i32 = 30;
+/// Bits of the window that a number may use; the others are for sums.
+const BITS_OF_NUMBER: u32 = 96;
+
+/// A sum of floats and doubles.
+#[derive(Clone, Debug, Default)]
+pub(super) struct FloatingSum {
+    /// The sum of the numbers in the window, as a multiple of 2^`exponent`.
+    window: i128,
+    exponent: i32,
+    /// The sum of the other finite numbers, as a multiple of 2^`UNIT`.
+    long: Option<Box<BigInt>>,
+    nans: i64,
+    infinities: i64,
+    negative_infinities: i64,
+}
+
+impl FloatingSum {
+    /// Adds a number.
+    pub(super) fn add(&mut self, value: f64) {
+        if value.is_nan() {
+            self.nans += 1;
+        } else if value == f64::INFINITY {
+            self.infinities += 1;
+        } else if value == f64::NEG_INFINITY {
+            self.negative_infinities += 1;
+        } else if value != 0.0 {
+            self.add_finite(value);
+        }
+    }
+
+    fn add_finite(&mut self, value: f64) {
+        let (mantissa, exponent) = parts(value);
+        if self.window == 0 {
+            self.exponent = (exponent - BITS_BELOW).max(UNIT);
+        }
+        let fits = |shift: u32| mantissa.unsigned_abs().ilog2() + shift < BITS_OF_NUMBER;
+        let shift = u32::try_from(exponent - self.exponent).ok();
+        let shifted = shift.filter(|&shift| fits(shift));
+        let added = shifted.and_then(|shift| {
+            let number = i128::from(mantissa) << shift;
+            self.window.checked_add(number)
+        });
+        match added {
+            Some(window) => self.window = window,
+            None => self.add_long(BigInt::from(mantissa) << (exponent - UNIT)),
+        }
+    }
+
+    fn add_long(&mut self, number: BigInt) {
+        **self.long.get_or_insert_default() += number;
+    }
+
+    /// Returns the sum of the finite numbers, as a multiple of 2^`UNIT`.
+    fn finite(&self) -> BigInt {
+        let window = match self.window {
+            0 => BigInt::ZERO,
+            window => BigInt::from(window) << (self.exponent - UNIT),
+        };
+        match &self.long {
+            Some(long) => window + &**long,
+            None => window,
+        }
+    }
+
+    /// Returns this sum `times` over, without the numbers of another sum.
+    pub(super) fn without(&self, times: i64, other: &Self) -> Self {
+        let finite = self.finite() * times - other.finite();
+        let rest = |own: i64, other: i64| own.saturating_mul(times).saturating_sub(other);
+        Self {
+            window: 0,
+            exponent: 0,
+            long: Some(Box::new(finite)),
+            nans: rest(self.nans, other.nans),
+            infinities: rest(self.infinities, other.infinities),
+            negative_infinities: rest(self.negative_infinities, other.negative_infinities),
+        }
+    }
+
+    /// Returns the nearest double.
+    pub(super) fn to_double(&self) -> f64 {
+        self.special()
+            .unwrap_or_else(|| round(&self.finite(), 53, 0))
+    }
+
+    /// Returns the nearest float.
+    pub(super) fn to_float(&self) -> f32 {
+        const SMALLEST: i32 = -149;
+        let below = (SMALLEST - UNIT) as u64;
+        let value = self
+            .special()
+            .unwrap_or_else(|| round(&self.finite(), 24, below));
+        // Exact, or beyond the range of floats.
+        value as f32
+    }
+
+    fn special(&self) -> Option<f64> {
+        match (self.nans, self.infinities, self.negative_infinities) {
+            (0, 0, 0) => None,
+            (0, _, 0) => Some(f64::INFINITY),
+            (0, 0, _) => Some(f64::NEG_INFINITY),
+            _ => Some(f64::NAN),
+        }
+    }
+
+    /// Returns the memory of the long integer in bytes.
+    pub(super) fn memory_bytes(&self) -> usize {
+        let long = self.long.as_ref();
+        long.map_or(0, |long| {
+            size_of::<BigInt>() + long.bits().div_ceil(8) as usize
+        })
+    }
+}
+
+/// Splits a finite number other than 0 into an odd mantissa and the exponent of its last bit.
+fn parts(value: f64) -> (i64, i32) {
+    const FRACTION_BITS: u32 = 52;
+    let bits = value.to_bits();
+    let fraction = bits & ((1 << FRACTION_BITS) - 1);
+    let biased = (bits >> FRACTION_BITS & 0x7ff) as i32;
+    let (mantissa, exponent) = match biased {
+        0 => (fraction, UNIT),
+        biased => (fraction | 1 << FRACTION_BITS, UNIT + biased - 1),
+    };
+    let zeros = mantissa.trailing_zeros();
+    let mantissa = (mantissa >> zeros) as i64;
+    let mantissa = if value < 0.0 { -mantissa } else { mantissa };
+    (mantissa, exponent + zeros as i32)
+}
+
+/// Rounds a multiple of 2^`UNIT` to so many significant bits, and to a multiple of 2^(`UNIT` + `below`); halves to even.
+fn round(number: &BigInt, significant: u64, below: u64) -> f64 {
+    let magnitude = number.magnitude();
+    let cut = magnitude.bits().saturating_sub(significant).max(below);
+    let mut rounded = magnitude >> cut;
+    if cut > 0 {
+        let half = magnitude.bit(cut - 1);
+        let more = magnitude
+            .trailing_zeros()
+            .is_some_and(|zeros| zeros < cut - 1);
+        if half && (more || rounded.bit(0)) {
+            rounded += 1_u32;
+        }
+    }
+    let digits = u64::try_from(&rounded).expect("at most one more than the significant bits");
+    let exponent = cut as i32 + UNIT;
+    // Two steps, because a power of two may be out of range where the product is not.
+    let half = exponent / 2;
+    let value = digits as f64 * 2_f64.powi(half) * 2_f64.powi(exponent - half);
+    if number.sign() == Sign::Minus {
+        -value
+    } else {
+        value
+    }
+}
+
+impl fmt::Display for FloatingSum {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (nans, up, down) = (self.nans, self.infinities, self.negative_infinities);
+        write!(f, "{nans} {up} {down} {:x}", self.finite())
+    }
+}
+
+impl FromStr for FloatingSum {
+    type Err = ();
+
+    fn from_str(text: &str) -> Result<Self, ()> {
+        let mut words = text.split(' ');
+        let mut count = || words.next().and_then(|word| word.parse().ok()).ok_or(());
+        let (nans, infinities, negative_infinities) = (count()?, count()?, count()?);
+        let finite = words.next().ok_or(())?;
+        let finite = BigInt::parse_bytes(finite.as_bytes(), 16).ok_or(())?;
+        Ok(Self {
+            window: 0,
+            exponent: 0,
+            long: Some(Box::new(finite)),
+            nans,
+            infinities,
+            negative_infinities,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn sum(values: impl IntoIterator<Item = f64>) -> FloatingSum {
+        let mut sum = FloatingSum::default();
+        values.into_iter().for_each(|value| sum.add(value));
+        sum
+    }
+
+    #[test]
+    fn one_number_is_its_own_sum() {
+        let numbers = [
+            0.1,
+            -1.5,
+            f64::MAX,
+            f64::MIN_POSITIVE,
+            5e-324,
+            -4.9e-320,
+            1e300,
+        ];
+        for value in numbers {
+            assert_eq!(sum([value]).to_double(), value);
+        }
+        for value in [0.1_f32, f32::MAX, 1e-45, -3e38, 1.5e-40] {
+            assert_eq!(sum([value.into()]).to_float(), value);
+        }
+        assert_eq!(sum([]).to_double(), 0.0);
+    }
+
+    #[test]
+    fn sums_are_rounded_once() {
+        assert_eq!(sum([1e16, 1.0, 1.0]).to_double(), 1e16 + 2.0);
+        assert_eq!(sum([1e300, 1.0, -1e300]).to_double(), 1.0);
+        assert_eq!(sum([f64::MAX, f64::MAX, -f64::MAX]).to_double(), f64::MAX);
+        assert_eq!(sum([f64::MAX, f64::MAX]).to_double(), f64::INFINITY);
+        // 2^24 + 1 is between two floats, of which the first is even; a little more is nearer to the second.
+        assert_eq!(sum([16_777_216.0, 1.0]).to_float(), 16_777_216.0);
+        assert_eq!(sum([16_777_216.0, 1.0, 1e-30]).to_float(), 16_777_218.0);
+        assert_eq!(sum([f32::MAX.into(), 1e38]).to_float(), f32::INFINITY);
+    }
+
+    #[test]
+    fn infinities_and_nans_go_where_they_came_from() {
+        let all = sum([1.0, f64::INFINITY, f64::NAN, f64::NEG_INFINITY]);
+        assert!(all.to_double().is_nan());
+        let rest = all.without(1, &sum([f64::NAN, f64::NEG_INFINITY]));
+        assert_eq!(rest.to_double(), f64::INFINITY);
+        assert_eq!(rest.without(1, &sum([f64::INFINITY])).to_double(), 1.0);
+    }
+
+    proptest! {
+        #[test]
+        fn a_sum_without_some_numbers_is_the_sum_of_the_others(
+            own in prop::collection::vec(prop::num::f64::NORMAL | prop::num::f64::SUBNORMAL | prop::num::f64::ZERO, 0..20),
+            others in prop::collection::vec(-1e6_f64..1e6, 0..20),
+        ) {
+            let all = sum(own.iter().chain(&others).copied());
+            let backwards = sum(others.iter().rev().chain(own.iter().rev()).copied());
+            prop_assert_eq!(all.to_double().to_bits(), backwards.to_double().to_bits());
+            let rest = all.without(1, &sum(own.iter().copied()));
+            prop_assert_eq!(rest.to_double(), sum(others.iter().copied()).to_double());
+            let twice = all.without(2, &all);
+            prop_assert_eq!(twice.to_double(), all.to_double());
+            let read: FloatingSum = all.to_string().parse().expect("its own text");
+            prop_assert_eq!(read.to_double(), all.to_double());
+        }
+
+        #[test]
+        fn a_sum_of_two_is_that_of_the_processor(a in prop::num::f64::ANY, b in prop::num::f64::ANY) {
+            let (ours, theirs) = (sum([a, b]).to_double(), a + b);
+            prop_assert!(ours == theirs || (ours.is_nan() && theirs.is_nan()), "{} {}", ours, theirs);
+        }
+
+        #[test]
+        fn a_sum_of_two_floats_is_that_of_the_processor(a in prop::num::f32::ANY, b in prop::num::f32::ANY) {
+            let (ours, theirs) = (sum([a.into(), b.into()]).to_float(), a + b);
+            prop_assert!(ours == theirs || (ours.is_nan() && theirs.is_nan()), "{} {}", ours, theirs);
+        }
+    }
+}

@@ -1,0 +1,260 @@
+//! Aggregates over pairs for which a pattern has *no* match.
+//!
+//! `{ A B FILTER NOT EXISTS { P } }`, where A and B share no variable and P links them, has almost as many solutions as A
+//! times B, and each has to be tested. But an aggregate over B for each group of A is the one over all of B, as often as the
+//! group has solutions of A, without the solutions that do match P. Those are few, and a join finds them.
+
+use oxrdf::Variable;
+use pythia_sparql::scope::{Variables, certain, draws, in_scope, variables_of};
+use spargebra::algebra::{AggregateExpression, AggregateFunction, Expression, GraphPattern};
+
+use super::Planner;
+use super::builder::Planned;
+use super::group::conjuncts;
+use super::semi_join::{distinct_of_exists, has_exists};
+use super::sequence::project;
+use pythia_exec::error::QueryError;
+use pythia_exec::expression::exact_sum;
+use pythia_exec::plan::dataset::GraphScope;
+
+/// An aggregate, where its values are found: over all solutions of B, and over those that match.
+struct Parts {
+    of_all: AggregateExpression,
+    outcome: fn(Expression, Expression, Expression) -> Expression,
+}
+
+impl Planner<'_> {
+    /// Plans a group whose aggregates are those of all pairs without those of the matching pairs. Returns `None` for other
+    /// groups.
+    pub(super) fn complement(
+        &self,
+        inner: &GraphPattern,
+        keys: &[Variable],
+        aggregates: &[(Variable, AggregateExpression)],
+        graph: &GraphScope,
+    ) -> Result<Option<Planned>, QueryError> {
+        let is_fixed = matches!(graph, GraphScope::Fixed(_) | GraphScope::Merged);
+        if !is_fixed || !self.inserted.is_empty() || keys.is_empty() || aggregates.is_empty() {
+            return Ok(None);
+        }
+        let Some(pattern) = rewritten(inner, keys, aggregates) else {
+            return Ok(None);
+        };
+        let planned = self.plan(&pattern, graph, None)?;
+        let names = aggregates.iter().map(|(name, _)| name);
+        let columns: Vec<Variable> = keys.iter().chain(names).cloned().collect();
+        Ok(Some(project(planned, &columns)))
+    }
+}
+
+/// Returns the pattern of the keys and aggregates.
+fn rewritten(
+    inner: &GraphPattern,
+    keys: &[Variable],
+    aggregates: &[(Variable, AggregateExpression)],
+) -> Option<GraphPattern> {
+    let GraphPattern::Filter { expr, inner } = inner else {
+        return None;
+    };
+    let mut conditions = Vec::new();
+    conjuncts(expr, &mut conditions);
+    let is_negation = |condition: &&Expression| matches!(condition, Expression::Not(exists) if matches!(**exists, Expression::Exists(_)));
+    let place = conditions.iter().position(is_negation)?;
+    let Expression::Not(exists) = conditions.remove(place) else {
+        return None;
+    };
+    let (bound, scope) = (certain(inner), in_scope(inner));
+    let shared = &variables_of(exists) & &scope;
+    let matching = shared
+        .is_subset(&bound)
+        .then(|| distinct_of_exists(exists, &shared))??;
+    let (groups, valued) = split(inner, &conditions, keys)?;
+    let reaches = |part: &GraphPattern| !in_scope(part).is_disjoint(&shared);
+    let are_bound = keys.iter().all(|key| certain(&groups).contains(key));
+    if !are_bound || !reaches(&groups) || !reaches(&valued) {
+        return None;
+    }
+    let parts = aggregates.iter().map(|(_, one)| parts(one, &valued));
+    let parts: Vec<Parts> = parts.collect::<Option<_>>()?;
+    Some(assembled(
+        groups, valued, matching, keys, aggregates, &parts,
+    ))
+}
+
+fn assembled(
+    groups: GraphPattern,
+    valued: GraphPattern,
+    matching: GraphPattern,
+    keys: &[Variable],
+    aggregates: &[(Variable, AggregateExpression)],
+    parts: &[Parts],
+) -> GraphPattern {
+    let hidden = |what: &str, place: usize| Variable::new_unchecked(format!("_:{what}{place}"));
+    let count_all = AggregateExpression::CountSolutions { distinct: false };
+    let sums = |what: &str| {
+        let sums = parts.iter().enumerate();
+        let sum = |(place, part): (usize, &Parts)| (hidden(what, place), part.of_all.clone());
+        let mut list: Vec<_> = sums.map(sum).collect();
+        list.push((hidden(what, parts.len()), count_all.clone()));
+        list
+    };
+    let group = |inner: GraphPattern, keys: &[Variable], aggregates| GraphPattern::Group {
+        inner: Box::new(inner),
+        variables: keys.to_vec(),
+        aggregates,
+    };
+    let times = hidden("times", 0);
+    let pairs = join(join(groups.clone(), valued.clone()), matching);
+    let all = group(valued, &[], sums("all"));
+    let all = join(
+        group(groups, keys, vec![(times.clone(), count_all.clone())]),
+        all,
+    );
+    let joined = GraphPattern::LeftJoin {
+        left: Box::new(all),
+        right: Box::new(group(pairs, keys, sums("matching"))),
+        expression: None,
+    };
+    let times = Expression::Variable(times);
+    let argument = |what: &str, place| Expression::Variable(hidden(what, place));
+    let rows = argument("all", parts.len());
+    let matches = argument("matching", parts.len());
+    let rest = count_without(rows, times.clone(), matches);
+    let mut pattern = GraphPattern::Filter {
+        expr: Expression::Greater(Box::new(rest), Box::new(Expression::Literal(0.into()))),
+        inner: Box::new(joined),
+    };
+    for (place, (part, (name, _))) in parts.iter().zip(aggregates).enumerate() {
+        let (all, matching) = (argument("all", place), argument("matching", place));
+        pattern = GraphPattern::Extend {
+            inner: Box::new(pattern),
+            variable: name.clone(),
+            expression: (part.outcome)(all, times.clone(), matching),
+        };
+    }
+    pattern
+}
+
+/// Returns how an aggregate over B is computed; `None` if it cannot be, or is not over B alone.
+fn parts(aggregate: &AggregateExpression, valued: &GraphPattern) -> Option<Parts> {
+    let AggregateExpression::FunctionCall {
+        name,
+        expr,
+        distinct: false,
+    } = aggregate
+    else {
+        let counts_rows = matches!(
+            aggregate,
+            AggregateExpression::CountSolutions { distinct: false }
+        );
+        return counts_rows.then(|| Parts {
+            of_all: aggregate.clone(),
+            outcome: count_without,
+        });
+    };
+    let of_valued = variables_of(expr).is_subset(&in_scope(valued));
+    if !of_valued || draws(expr) || has_exists(expr) {
+        return None;
+    }
+    let outcome = match name {
+        AggregateFunction::Count => {
+            return Some(Parts {
+                of_all: aggregate.clone(),
+                outcome: count_without,
+            });
+        }
+        AggregateFunction::Sum => |all, times, matching| sum_without(false, all, times, matching),
+        AggregateFunction::Avg => |all, times, matching| sum_without(true, all, times, matching),
+        _ => return None,
+    };
+    Some(Parts {
+        of_all: exact_sum::state_of(expr.clone()),
+        outcome,
+    })
+}
+
+/// Returns `all * times - matching`.
+fn count_without(all: Expression, times: Expression, matching: Expression) -> Expression {
+    let all = Expression::Multiply(Box::new(all), Box::new(times));
+    let matching = Expression::Coalesce(vec![matching, Expression::Literal(0.into())]);
+    Expression::Subtract(Box::new(all), Box::new(matching))
+}
+
+fn sum_without(
+    is_average: bool,
+    all: Expression,
+    times: Expression,
+    matching: Expression,
+) -> Expression {
+    let none = Expression::Literal(exact_sum::empty_state());
+    let matching = Expression::Coalesce(vec![matching, none]);
+    exact_sum::without(is_average, [all, times, matching])
+}
+
+/// Splits a group into the part that binds the keys, and the rest, which shares no variable with it.
+fn split(
+    inner: &GraphPattern,
+    conditions: &[&Expression],
+    keys: &[Variable],
+) -> Option<(GraphPattern, GraphPattern)> {
+    let mut operands = Vec::new();
+    flatten(inner, &mut operands);
+    let mut reached: Variables = keys.iter().cloned().collect();
+    let scopes: Vec<Variables> = operands.iter().map(in_scope).collect();
+    let links: Vec<Variables> = conditions.iter().map(|one| variables_of(one)).collect();
+    loop {
+        let before = reached.len();
+        for linked in scopes.iter().chain(&links) {
+            if !linked.is_disjoint(&reached) {
+                reached.extend(linked.iter().cloned());
+            }
+        }
+        if reached.len() == before {
+            break;
+        }
+    }
+    let of = |reached_ones: bool| {
+        let operands = operands.iter().zip(&scopes);
+        let chosen = operands.filter(|(_, scope)| scope.is_disjoint(&reached) != reached_ones);
+        let part = chosen.map(|(operand, _)| operand.clone()).reduce(join)?;
+        let own = conditions.iter().zip(&links);
+        let own = own.filter(|(_, linked)| linked.is_disjoint(&reached) != reached_ones);
+        Some(own.fold(part, |part, (condition, _)| GraphPattern::Filter {
+            expr: (*condition).clone(),
+            inner: Box::new(part),
+        }))
+    };
+    let is_simple = |condition: &&Expression| !has_exists(condition) && !draws(condition);
+    conditions.iter().all(is_simple).then_some(())?;
+    Some((of(true)?, of(false)?))
+}
+
+/// Lists the operands of joins; a basic graph pattern by its triple patterns.
+fn flatten(pattern: &GraphPattern, operands: &mut Vec<GraphPattern>) {
+    match pattern {
+        GraphPattern::Join { left, right } => {
+            flatten(left, operands);
+            flatten(right, operands);
+        }
+        GraphPattern::Bgp { patterns } => {
+            operands.extend(patterns.iter().map(|triple| GraphPattern::Bgp {
+                patterns: vec![triple.clone()],
+            }));
+        }
+        other => operands.push(other.clone()),
+    }
+}
+
+/// Joins two patterns; triple patterns stay in one basic graph pattern, within which blank nodes are the same.
+fn join(left: GraphPattern, right: GraphPattern) -> GraphPattern {
+    match (left, right) {
+        (GraphPattern::Bgp { mut patterns }, GraphPattern::Bgp { patterns: more }) => {
+            patterns.extend(more);
+            GraphPattern::Bgp { patterns }
+        }
+        (left, right) => GraphPattern::Join {
+            left: Box::new(left),
+            right: Box::new(right),
+        },
+    }
+}
