@@ -18,6 +18,7 @@ use super::evaluate::{CHECK_ROWS, Evaluator, Rows};
 use super::exact_sum::{self, ExactSum};
 use super::exists::ExistsCompiler;
 use super::function::{arithmetic, spelling};
+use super::memo::Memo;
 use super::number::{Arithmetic, Number};
 use super::order::{compare_ids, compare_values};
 use super::text::Text;
@@ -113,6 +114,7 @@ impl CompiledAggregate {
             aggregates: Arc::clone(aggregates),
             place,
             seen: None,
+            memo: Memoized::Unknown,
         };
         (0..aggregates.len()).map(accumulator).collect()
     }
@@ -127,6 +129,16 @@ pub struct Accumulator {
     /// With `DISTINCT`: the terms or rows, each preceded by its group. If memory does not suffice, some are
     /// counted only at the end.
     seen: Option<DistinctRows>,
+    memo: Memoized,
+}
+
+/// What is known about values of the argument for repeated terms.
+enum Memoized {
+    /// No row has come yet.
+    Unknown,
+    /// Each row's argument is evaluated.
+    No,
+    Yes(Box<Memo>),
 }
 
 enum Accumulated {
@@ -196,6 +208,20 @@ impl Accumulator {
         columns: &[&[u64]],
         context: &EvaluationContext,
     ) -> Result<(), QueryError> {
+        if let Some(memo) = self.memo(aggregate, argument, context) {
+            let filled = memo.fill(argument, columns, context)?;
+            let pays = memo.pays();
+            if let (Some(ids), Memoized::Yes(memo)) = (filled, &self.memo) {
+                let number = |row: usize| memo.number(ids[row]);
+                self.state.add_numbers(groups, context, number)?;
+            }
+            if filled.is_none() || !pays {
+                self.memo = Memoized::No;
+            }
+            if filled.is_some() {
+                return Ok(());
+            }
+        }
         let rows = groups.len();
         let mut evaluator = Evaluator::new(columns, context);
         let column = evaluator.evaluate(&argument.node, Rows::All(rows))?;
@@ -221,6 +247,26 @@ impl Accumulator {
         }
         self.state
             .add(aggregate, groups, column, &mut decoded, context)
+    }
+
+    /// Returns the memo of the argument, if it is summed and may be expensive.
+    fn memo(
+        &mut self,
+        aggregate: &CompiledAggregate,
+        argument: &CompiledExpression,
+        context: &EvaluationContext,
+    ) -> Option<&mut Memo> {
+        if matches!(self.memo, Memoized::Unknown) {
+            let sums = matches!(self.state, Accumulated::Sum(..) | Accumulated::States(..));
+            let memo = (sums && !aggregate.distinct).then(|| Memo::new(argument, context));
+            self.memo = memo
+                .flatten()
+                .map_or(Memoized::No, |memo| Memoized::Yes(Box::new(memo)));
+        }
+        match &mut self.memo {
+            Memoized::Yes(memo) => Some(memo),
+            _ => None,
+        }
     }
 
     fn count_rows(
@@ -356,6 +402,31 @@ impl Accumulator {
 }
 
 impl Accumulated {
+    /// Adds the number of each row to the sum of its group; `None` is an error.
+    fn add_numbers<'v>(
+        &mut self,
+        groups: &[u32],
+        context: &EvaluationContext,
+        number: impl Fn(usize) -> Option<Value<'v>>,
+    ) -> Result<(), QueryError> {
+        let new = || Held::new(context.governor());
+        match self {
+            Self::Sum(sums, held) => add_numbers(
+                (sums, held.get_or_insert_with(new)),
+                groups,
+                context,
+                number,
+            ),
+            Self::States(sums, held) => add_numbers(
+                (sums, held.get_or_insert_with(new)),
+                groups,
+                context,
+                number,
+            ),
+            _ => unreachable!("only sums have memos"),
+        }
+    }
+
     fn new(function: &Function) -> Self {
         match function {
             Function::Count => Self::Count(Vec::new()),
@@ -444,7 +515,7 @@ trait Total {
 }
 
 fn add_to_sums<T: Total>(
-    (sums, held): (&mut [T], &mut Held),
+    sums: (&mut [T], &mut Held),
     groups: &[u32],
     column: &Column<'_>,
     decoded: &mut Decoded,
@@ -453,15 +524,25 @@ fn add_to_sums<T: Total>(
     let may_be_number =
         |id: TermId| matches!(id.kind(), TermKind::TypedLiteral | TermKind::Computed);
     decoded.require(context, &[column], |_, id| may_be_number(id))?;
+    let decoded = &*decoded;
+    add_numbers(sums, groups, context, |row| match column.id(row) {
+        Some(id) if id.kind().is_inline() => Number::from_inline(id).map(Value::from),
+        Some(id) if !may_be_number(id) => None,
+        _ => column.value(row, decoded).filter(Value::is_numeric),
+    })
+}
+
+/// Adds the number of each row to the sum of its group; `None` is an error.
+fn add_numbers<'v, T: Total>(
+    (sums, held): (&mut [T], &mut Held),
+    groups: &[u32],
+    context: &EvaluationContext,
+    number: impl Fn(usize) -> Option<Value<'v>>,
+) -> Result<(), QueryError> {
     for (row, &group) in groups.iter().enumerate() {
-        let number = match column.id(row) {
-            Some(id) if id.kind().is_inline() => Number::from_inline(id).map(Value::from),
-            Some(id) if !may_be_number(id) => None,
-            _ => column.value(row, decoded).filter(Value::is_numeric),
-        };
         let sum = &mut sums[group as usize];
         let before = sum.long_bytes();
-        sum.add(number);
+        sum.add(number(row));
         let after = sum.long_bytes();
         if after != before {
             held.set(held.bytes() + after - before)?;

@@ -25,6 +25,7 @@ mod function;
 mod id_loop;
 mod id_range;
 pub mod id_set;
+mod memo;
 mod node;
 mod number;
 pub mod order;

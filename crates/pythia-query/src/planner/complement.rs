@@ -1,8 +1,9 @@
 //! Aggregates over pairs for which a pattern has *no* match.
 //!
 //! `{ A B FILTER NOT EXISTS { P } }`, where A and B share no variable and P links them, has almost as many solutions as A
-//! times B, and each has to be tested. But an aggregate over B for each group of A is the one over all of B, as often as the
-//! group has solutions of A, without the solutions that do match P. Those are few, and a join finds them.
+//! times B, and each has to be tested. But if the group's keys are all that P shares with A, an aggregate over B for one group
+//! is the one over all of B without the solutions that do match P, as often as the group has solutions of A. The matching
+//! ones are few, and a join finds them.
 
 use oxrdf::Variable;
 use pythia_sparql::scope::{Variables, certain, draws, in_scope, variables_of};
@@ -11,11 +12,15 @@ use spargebra::algebra::{AggregateExpression, AggregateFunction, Expression, Gra
 use super::Planner;
 use super::builder::Planned;
 use super::group::conjuncts;
-use super::semi_join::{distinct_of_exists, has_exists};
+use super::semi_join::{distinct, distinct_of_exists, has_exists};
 use super::sequence::project;
 use pythia_exec::error::QueryError;
 use pythia_exec::expression::exact_sum;
 use pythia_exec::plan::dataset::GraphScope;
+
+/// Estimated number of keys up to which the matching solutions are found from the keys. Otherwise they are found for all
+/// keys: the part with the values usually leaves few others.
+const FEW_KEYS: f64 = 8.0;
 
 /// An aggregate, where its values are found: over all solutions of B, and over those that match.
 struct Parts {
@@ -37,9 +42,20 @@ impl Planner<'_> {
         if !is_fixed || !self.inserted.is_empty() || keys.is_empty() || aggregates.is_empty() {
             return Ok(None);
         }
-        let Some(pattern) = rewritten(inner, keys, aggregates) else {
+        let Some(split) = Split::of(inner, keys) else {
             return Ok(None);
         };
+        let parts = aggregates.iter().map(|(_, one)| parts(one, &split.valued));
+        let Some(parts) = parts.collect::<Option<Vec<Parts>>>() else {
+            return Ok(None);
+        };
+        let mut matching = join(split.valued.clone(), split.matching.clone());
+        let key_set: Variables = keys.iter().cloned().collect();
+        let few_keys = distinct(split.groups.clone(), &key_set);
+        if self.plan(&few_keys, graph, None)?.rows <= FEW_KEYS {
+            matching = join(few_keys, matching);
+        }
+        let pattern = assembled(split, matching, keys, aggregates, &parts);
         let planned = self.plan(&pattern, graph, None)?;
         let names = aggregates.iter().map(|(name, _)| name);
         let columns: Vec<Variable> = keys.iter().chain(names).cloned().collect();
@@ -47,43 +63,48 @@ impl Planner<'_> {
     }
 }
 
-/// Returns the pattern of the keys and aggregates.
-fn rewritten(
-    inner: &GraphPattern,
-    keys: &[Variable],
-    aggregates: &[(Variable, AggregateExpression)],
-) -> Option<GraphPattern> {
-    let GraphPattern::Filter { expr, inner } = inner else {
-        return None;
-    };
-    let mut conditions = Vec::new();
-    conjuncts(expr, &mut conditions);
-    let is_negation = |condition: &&Expression| matches!(condition, Expression::Not(exists) if matches!(**exists, Expression::Exists(_)));
-    let place = conditions.iter().position(is_negation)?;
-    let Expression::Not(exists) = conditions.remove(place) else {
-        return None;
-    };
-    let (bound, scope) = (certain(inner), in_scope(inner));
-    let shared = &variables_of(exists) & &scope;
-    let matching = shared
-        .is_subset(&bound)
-        .then(|| distinct_of_exists(exists, &shared))??;
-    let (groups, valued) = split(inner, &conditions, keys)?;
-    let reaches = |part: &GraphPattern| !in_scope(part).is_disjoint(&shared);
-    let are_bound = keys.iter().all(|key| certain(&groups).contains(key));
-    if !are_bound || !reaches(&groups) || !reaches(&valued) {
-        return None;
-    }
-    let parts = aggregates.iter().map(|(_, one)| parts(one, &valued));
-    let parts: Vec<Parts> = parts.collect::<Option<_>>()?;
-    Some(assembled(
-        groups, valued, matching, keys, aggregates, &parts,
-    ))
+/// The parts of a group with a negation that links them.
+struct Split {
+    /// The part that binds the keys.
+    groups: GraphPattern,
+    /// The rest, which shares no variable with it.
+    valued: GraphPattern,
+    /// The keys and the terms of the rest that match.
+    matching: GraphPattern,
 }
 
+impl Split {
+    fn of(inner: &GraphPattern, keys: &[Variable]) -> Option<Self> {
+        let GraphPattern::Filter { expr, inner } = inner else {
+            return None;
+        };
+        let mut conditions = Vec::new();
+        conjuncts(expr, &mut conditions);
+        let is_negation = |condition: &&Expression| matches!(condition, Expression::Not(exists) if matches!(**exists, Expression::Exists(_)));
+        let place = conditions.iter().position(is_negation)?;
+        let Expression::Not(exists) = conditions.remove(place) else {
+            return None;
+        };
+        let shared = &variables_of(exists) & &in_scope(inner);
+        let is_bound = shared.is_subset(&certain(inner));
+        let matching = is_bound.then(|| distinct_of_exists(exists, &shared))??;
+        let (groups, valued) = split(inner, &conditions, keys)?;
+        let reaches = |part: &GraphPattern| !in_scope(part).is_disjoint(&shared);
+        let are_bound = keys.iter().all(|key| certain(&groups).contains(key));
+        let by_keys = (&in_scope(&groups) & &shared)
+            .iter()
+            .all(|v| keys.contains(v));
+        (are_bound && by_keys && reaches(&groups) && reaches(&valued)).then_some(Self {
+            groups,
+            valued,
+            matching,
+        })
+    }
+}
+
+/// Returns the pattern of the keys and aggregates.
 fn assembled(
-    groups: GraphPattern,
-    valued: GraphPattern,
+    split: Split,
     matching: GraphPattern,
     keys: &[Variable],
     aggregates: &[(Variable, AggregateExpression)],
@@ -104,15 +125,12 @@ fn assembled(
         aggregates,
     };
     let times = hidden("times", 0);
-    let pairs = join(join(groups.clone(), valued.clone()), matching);
-    let all = group(valued, &[], sums("all"));
-    let all = join(
-        group(groups, keys, vec![(times.clone(), count_all.clone())]),
-        all,
-    );
+    let counted = vec![(times.clone(), count_all.clone())];
+    let all = group(split.valued, &[], sums("all"));
+    let all = join(group(split.groups, keys, counted), all);
     let joined = GraphPattern::LeftJoin {
         left: Box::new(all),
-        right: Box::new(group(pairs, keys, sums("matching"))),
+        right: Box::new(group(matching, keys, sums("matching"))),
         expression: None,
     };
     let times = Expression::Variable(times);
@@ -173,11 +191,11 @@ fn parts(aggregate: &AggregateExpression, valued: &GraphPattern) -> Option<Parts
     })
 }
 
-/// Returns `all * times - matching`.
+/// Returns `(all - matching) * times`.
 fn count_without(all: Expression, times: Expression, matching: Expression) -> Expression {
-    let all = Expression::Multiply(Box::new(all), Box::new(times));
     let matching = Expression::Coalesce(vec![matching, Expression::Literal(0.into())]);
-    Expression::Subtract(Box::new(all), Box::new(matching))
+    let rest = Expression::Subtract(Box::new(all), Box::new(matching));
+    Expression::Multiply(Box::new(rest), Box::new(times))
 }
 
 fn sum_without(
@@ -188,7 +206,7 @@ fn sum_without(
 ) -> Expression {
     let none = Expression::Literal(exact_sum::empty_state());
     let matching = Expression::Coalesce(vec![matching, none]);
-    exact_sum::without(is_average, [all, times, matching])
+    exact_sum::without(is_average, [all, matching, times])
 }
 
 /// Splits a group into the part that binds the keys, and the rest, which shares no variable with it.

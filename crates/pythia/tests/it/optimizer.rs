@@ -834,3 +834,43 @@ fn aggregates_of_pairs_without_a_match_are_differences() {
         }
     }
 }
+
+/// The argument of a sum is evaluated once for a term that joins repeat.
+#[test]
+fn repeated_arguments_of_sums_are_evaluated_once() {
+    let mut data = String::new();
+    for item in 0..300 {
+        data.push_str(&format!(
+            "<http://e/i{item}> <http://e/price> \"{}.25\"^^<http://e/Euro> .\n",
+            1000 + item
+        ));
+        for tag in 0..40 {
+            data.push_str(&format!(
+                "<http://e/i{item}> <http://e/tag> <http://e/t{}> .\n",
+                (item * 7 + tag * 3) % 120
+            ));
+        }
+    }
+    data.push_str("<http://e/i1> <http://e/price> \"dear\" .\n");
+    let euros = "<http://www.w3.org/2001/XMLSchema#decimal>(STR(?price))";
+    let sums = format!("(SUM({euros}) AS ?sum) (AVG({euros} * 2) AS ?avg)");
+    let plan = checked(
+        &data,
+        &format!(
+            "SELECT ?tag {sums} {{ ?i <http://e/price> ?price ; <http://e/tag> ?tag \
+             FILTER(STRENDS(STR(?price), \".25\")) }} GROUP BY ?tag"
+        ),
+    );
+    let parts = plan.parts();
+    let group = parts.iter().find(|part| part.operator.starts_with("Group"));
+    let measured = group.and_then(|group| group.measured).expect("analyzed");
+    let pages = measured.pages_from_cache + measured.pages_from_device;
+    assert!(pages < 100, "{plan}");
+    // An error in one of the values is the error of its groups.
+    checked(
+        &data,
+        &format!(
+            "SELECT ?tag {sums} {{ ?i <http://e/price> ?price ; <http://e/tag> ?tag }} GROUP BY ?tag"
+        ),
+    );
+}
