@@ -3,7 +3,6 @@
 use std::io::Cursor;
 use std::sync::Arc;
 
-use oxsdatatypes::DateTime;
 use pythia_io::{MemoryStorage, Storage};
 use pythia_rdf::{Compression, RdfFormat, Source};
 use pythia_sparql::Query;
