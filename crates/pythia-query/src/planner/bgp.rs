@@ -281,7 +281,13 @@ impl Planner<'_> {
             _ if method.members != 0 => push_intersection(builder, elements, method),
             Element::Triple(triple) => push_triple(builder, self.snapshot, triple, method),
             Element::Path(path) => push_path(builder, path.clone(), method.rows),
-            Element::Operand(operand) => self.join_operand(builder, operand.place, placement)?,
+            Element::Operand(operand) => {
+                // The other elements name slots of this pipeline: it cannot become the input of a hash join.
+                let nested = std::mem::replace(&mut builder.nested, true);
+                let joined = self.join_operand(builder, operand.place, placement);
+                builder.nested = nested;
+                joined?;
+            }
         }
         Ok(())
     }

@@ -73,7 +73,7 @@ pub(crate) struct StandIns {
 }
 
 /// A pipeline under construction.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub(crate) struct Builder {
     pub(crate) slots: Vec<Variable>,
     index: HashMap<Variable, usize>,

@@ -11,6 +11,7 @@ use spargebra::algebra::{AggregateExpression, AggregateFunction, Expression, Gra
 
 use super::Planner;
 use super::builder::Planned;
+use super::components::{Operands, join};
 use super::group::conjuncts;
 use super::semi_join::{distinct, distinct_of_exists, has_exists};
 use super::sequence::project;
@@ -88,7 +89,10 @@ impl Split {
         let shared = &variables_of(exists) & &in_scope(inner);
         let is_bound = shared.is_subset(&certain(inner));
         let matching = is_bound.then(|| distinct_of_exists(exists, &shared))??;
-        let (groups, valued) = split(inner, &conditions, keys)?;
+        let operands = Operands::of(inner, &conditions)?;
+        let reached = operands.reached(keys.iter().cloned().collect(), None);
+        let groups = operands.joined(|scope| !scope.is_disjoint(&reached))?;
+        let valued = operands.joined(|scope| scope.is_disjoint(&reached))?;
         let reaches = |part: &GraphPattern| !in_scope(part).is_disjoint(&shared);
         let are_bound = keys.iter().all(|key| certain(&groups).contains(key));
         let by_keys = (&in_scope(&groups) & &shared)
@@ -207,72 +211,4 @@ fn sum_without(
     let none = Expression::Literal(exact_sum::empty_state());
     let matching = Expression::Coalesce(vec![matching, none]);
     exact_sum::without(is_average, [all, matching, times])
-}
-
-/// Splits a group into the part that binds the keys, and the rest, which shares no variable with it.
-fn split(
-    inner: &GraphPattern,
-    conditions: &[&Expression],
-    keys: &[Variable],
-) -> Option<(GraphPattern, GraphPattern)> {
-    let mut operands = Vec::new();
-    flatten(inner, &mut operands);
-    let mut reached: Variables = keys.iter().cloned().collect();
-    let scopes: Vec<Variables> = operands.iter().map(in_scope).collect();
-    let links: Vec<Variables> = conditions.iter().map(|one| variables_of(one)).collect();
-    loop {
-        let before = reached.len();
-        for linked in scopes.iter().chain(&links) {
-            if !linked.is_disjoint(&reached) {
-                reached.extend(linked.iter().cloned());
-            }
-        }
-        if reached.len() == before {
-            break;
-        }
-    }
-    let of = |reached_ones: bool| {
-        let operands = operands.iter().zip(&scopes);
-        let chosen = operands.filter(|(_, scope)| scope.is_disjoint(&reached) != reached_ones);
-        let part = chosen.map(|(operand, _)| operand.clone()).reduce(join)?;
-        let own = conditions.iter().zip(&links);
-        let own = own.filter(|(_, linked)| linked.is_disjoint(&reached) != reached_ones);
-        Some(own.fold(part, |part, (condition, _)| GraphPattern::Filter {
-            expr: (*condition).clone(),
-            inner: Box::new(part),
-        }))
-    };
-    let is_simple = |condition: &&Expression| !has_exists(condition) && !draws(condition);
-    conditions.iter().all(is_simple).then_some(())?;
-    Some((of(true)?, of(false)?))
-}
-
-/// Lists the operands of joins; a basic graph pattern by its triple patterns.
-fn flatten(pattern: &GraphPattern, operands: &mut Vec<GraphPattern>) {
-    match pattern {
-        GraphPattern::Join { left, right } => {
-            flatten(left, operands);
-            flatten(right, operands);
-        }
-        GraphPattern::Bgp { patterns } => {
-            operands.extend(patterns.iter().map(|triple| GraphPattern::Bgp {
-                patterns: vec![triple.clone()],
-            }));
-        }
-        other => operands.push(other.clone()),
-    }
-}
-
-/// Joins two patterns; triple patterns stay in one basic graph pattern, within which blank nodes are the same.
-fn join(left: GraphPattern, right: GraphPattern) -> GraphPattern {
-    match (left, right) {
-        (GraphPattern::Bgp { mut patterns }, GraphPattern::Bgp { patterns: more }) => {
-            patterns.extend(more);
-            GraphPattern::Bgp { patterns }
-        }
-        (left, right) => GraphPattern::Join {
-            left: Box::new(left),
-            right: Box::new(right),
-        },
-    }
 }

@@ -29,7 +29,7 @@ use pythia_exec::plan::step::{PathGraph, PathStep, Position};
 const GRAPHS_FIRST_MAX: usize = 4;
 
 /// The operands of a group: those that can be joined in any order, and those that follow in order.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub(super) struct Operands<'p> {
     pub(super) triples: Vec<&'p TriplePattern>,
     pub(super) paths: Vec<(&'p TermPattern, &'p PropertyPathExpression, &'p TermPattern)>,
@@ -131,6 +131,29 @@ impl Planner<'_> {
         group: Operands<'_>,
         graph: &GraphScope,
     ) -> Planning {
+        let has_patterns_alone = group.rest.is_empty() && group.paths.is_empty();
+        if builder.nested || has_patterns_alone {
+            return self.extend_in_order(builder, group, graph, true);
+        }
+        let (builder_before, group_before) = (builder.clone(), group.clone());
+        match self.extend_in_order(builder, group, graph, true) {
+            Err(PlanError::Alone) => {
+                *builder = builder_before;
+                self.extend_in_order(builder, group_before, graph, false)
+            }
+            done => done,
+        }
+    }
+
+    /// Extends the solutions by a group. Operands besides patterns and paths are elements of the join order, or follow. The
+    /// error [`PlanError::Alone`] is an operand that turned out not to be one.
+    fn extend_in_order(
+        &self,
+        builder: &mut Builder,
+        group: Operands<'_>,
+        graph: &GraphScope,
+        with_operands: bool,
+    ) -> Planning {
         let confined = self.confined_sub_selects(builder, &group, graph)?;
         let mut group: Operands<'_> = group;
         for (place, pattern) in &confined {
@@ -140,7 +163,9 @@ impl Planner<'_> {
         self.join_first(builder, &mut group, graph, |builder, pattern| {
             !builder.nested && sequence::is_sequence(pattern)
         })?;
-        self.take_operands(builder, &mut group, graph);
+        if with_operands {
+            self.take_operands(builder, &mut group, graph);
+        }
         self.join_first(builder, &mut group, graph, |_, pattern| {
             matches!(pattern, GraphPattern::Values { .. })
         })?;

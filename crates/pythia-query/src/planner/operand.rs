@@ -238,14 +238,17 @@ fn is_joinable(pattern: &GraphPattern, parts: &mut usize) -> bool {
         GraphPattern::Join { left, right } => {
             is_joinable(left, parts) && is_joinable(right, parts) && {
                 let bound = &certain(left) & &certain(right);
-                let shared = &in_scope(left) & &in_scope(right);
-                shared.is_subset(&bound)
+                let (of_left, of_right) = (in_scope(left), in_scope(right));
+                (&of_left & &of_right).is_subset(&bound)
+                    && can_seed(left, &of_right)
+                    && can_seed(right, &of_left)
             }
         }
         GraphPattern::LeftJoin { left, right, .. } => {
             is_joinable(left, parts)
                 && is_joinable(right, parts)
                 && (&in_scope(left) & &in_scope(right)).is_subset(&certain(left))
+                && can_seed(right, &in_scope(left))
         }
         GraphPattern::Filter { inner, .. }
         | GraphPattern::Extend { inner, .. }

@@ -30,17 +30,9 @@ impl Planner<'_> {
         graph: &GraphScope,
     ) -> Option<Variable> {
         let bound = certain(inner);
-        let counts_all = |(_, aggregate): &(Variable, AggregateExpression)| match aggregate {
-            AggregateExpression::CountSolutions { distinct } => !distinct,
-            AggregateExpression::FunctionCall {
-                name: AggregateFunction::Count,
-                expr: Expression::Variable(variable),
-                distinct: false,
-            } => bound.contains(variable),
-            AggregateExpression::FunctionCall { .. } => false,
-        };
+        let counts_all = aggregates.iter().all(|(_, one)| counts_all(one, &bound));
         let is_fixed = matches!(graph, GraphScope::Fixed(_) | GraphScope::Merged);
-        if !self.inserted.is_empty() || !is_fixed || !aggregates.iter().all(counts_all) {
+        if !self.inserted.is_empty() || !is_fixed || !counts_all {
             return None;
         }
         let mut group = Operands::default();
@@ -64,11 +56,24 @@ impl Planner<'_> {
     }
 }
 
+/// Returns whether an aggregate counts all solutions of a pattern that binds these variables.
+pub(super) fn counts_all(aggregate: &AggregateExpression, bound: &Variables) -> bool {
+    match aggregate {
+        AggregateExpression::CountSolutions { distinct } => !distinct,
+        AggregateExpression::FunctionCall {
+            name: AggregateFunction::Count,
+            expr: Expression::Variable(variable),
+            distinct: false,
+        } => bound.contains(variable),
+        AggregateExpression::FunctionCall { .. } => false,
+    }
+}
+
 /// Returns the aggregate that sums the counts.
-pub(super) fn sum_of(variable: &Variable) -> AggregateExpression {
+pub(super) fn sum_of(counts: Expression) -> AggregateExpression {
     AggregateExpression::FunctionCall {
         name: AggregateFunction::Sum,
-        expr: Expression::Variable(variable.clone()),
+        expr: counts,
         distinct: false,
     }
 }

@@ -216,8 +216,12 @@ impl Planner<'_> {
         if let Some(planned) = self.complement(inner, keys, aggregates, graph)? {
             return Ok(planned);
         }
+        if let Some(planned) = self.count_product(inner, keys, aggregates, graph)? {
+            return Ok(planned);
+        }
         if let Some(end) = self.counted_end(inner, keys, aggregates, graph) {
-            let sums = aggregates.iter().map(|(v, _)| (v.clone(), sum_of(&end)));
+            let sum = sum_of(Expression::Variable(end.clone()));
+            let sums = aggregates.iter().map(|(v, _)| (v.clone(), sum.clone()));
             let sums: Vec<_> = sums.collect();
             return self.counting(&end).grouped(inner, keys, &sums, graph);
         }

@@ -1,0 +1,98 @@
+//! Parts of a group that are linked by variables, as patterns of their own.
+
+use pythia_sparql::scope::{Variables, draws, in_scope, variables_of};
+use spargebra::algebra::{Expression, GraphPattern};
+
+use super::semi_join::has_exists;
+
+/// The operands of a group and the conditions over it, with their variables.
+pub(super) struct Operands<'p> {
+    patterns: Vec<(GraphPattern, Variables)>,
+    conditions: Vec<(&'p Expression, Variables)>,
+}
+
+impl<'p> Operands<'p> {
+    /// Takes a group apart. Returns `None` if a condition must stay over the whole group.
+    pub(super) fn of(pattern: &GraphPattern, conditions: &[&'p Expression]) -> Option<Self> {
+        let mut patterns = Vec::new();
+        flatten(pattern, &mut patterns);
+        let scoped = |pattern: GraphPattern| {
+            let scope = in_scope(&pattern);
+            (pattern, scope)
+        };
+        let may_move = |condition: &&Expression| {
+            !has_exists(condition) && !draws(condition) && !variables_of(condition).is_empty()
+        };
+        conditions.iter().all(may_move).then(|| Self {
+            patterns: patterns.into_iter().map(scoped).collect(),
+            conditions: (conditions.iter())
+                .map(|condition| (*condition, variables_of(condition)))
+                .collect(),
+        })
+    }
+
+    /// Returns the patterns with their variables.
+    pub(super) fn patterns(&self) -> &[(GraphPattern, Variables)] {
+        &self.patterns
+    }
+
+    /// Returns all variables that are linked to these by operands and conditions, except through one variable.
+    pub(super) fn reached(&self, from: Variables, except: Option<&oxrdf::Variable>) -> Variables {
+        let mut reached = from;
+        loop {
+            let before = reached.len();
+            let conditions = self.conditions.iter().map(|(_, variables)| variables);
+            for linked in (self.patterns.iter().map(|(_, scope)| scope)).chain(conditions) {
+                let links = |v: &&oxrdf::Variable| Some(*v) != except && reached.contains(*v);
+                if linked.iter().any(|v| links(&v)) {
+                    reached.extend(linked.iter().filter(|v| Some(*v) != except).cloned());
+                }
+            }
+            if reached.len() == before {
+                return reached;
+            }
+        }
+    }
+
+    /// Returns the join of the chosen operands, with the conditions that are chosen by their variables in the same way.
+    pub(super) fn joined(&self, is_chosen: impl Fn(&Variables) -> bool) -> Option<GraphPattern> {
+        let chosen = self.patterns.iter().filter(|(_, scope)| is_chosen(scope));
+        let part = chosen.map(|(pattern, _)| pattern.clone()).reduce(join)?;
+        let own = self.conditions.iter();
+        let own = own.filter(|(_, variables)| is_chosen(variables));
+        Some(own.fold(part, |part, (condition, _)| GraphPattern::Filter {
+            expr: (*condition).clone(),
+            inner: Box::new(part),
+        }))
+    }
+}
+
+/// Lists the operands of joins; a basic graph pattern by its triple patterns.
+fn flatten(pattern: &GraphPattern, operands: &mut Vec<GraphPattern>) {
+    match pattern {
+        GraphPattern::Join { left, right } => {
+            flatten(left, operands);
+            flatten(right, operands);
+        }
+        GraphPattern::Bgp { patterns } => {
+            operands.extend(patterns.iter().map(|triple| GraphPattern::Bgp {
+                patterns: vec![triple.clone()],
+            }));
+        }
+        other => operands.push(other.clone()),
+    }
+}
+
+/// Joins two patterns; triple patterns stay in one basic graph pattern, within which blank nodes are the same.
+pub(super) fn join(left: GraphPattern, right: GraphPattern) -> GraphPattern {
+    match (left, right) {
+        (GraphPattern::Bgp { mut patterns }, GraphPattern::Bgp { patterns: more }) => {
+            patterns.extend(more);
+            GraphPattern::Bgp { patterns }
+        }
+        (left, right) => GraphPattern::Join {
+            left: Box::new(left),
+            right: Box::new(right),
+        },
+    }
+}
