@@ -12,9 +12,6 @@ use sparesults::{QueryResultsFormat, QueryResultsParser, ReaderQueryResultsParse
 /// Relative difference up to which two numbers are the same. Databases add `xsd:float` values in different precisions.
 const TOLERANCE: f64 = 1e-3;
 
-/// The column in which Virtuoso answers some ASK queries, with 1 for yes.
-const VIRTUOSO_ASK: &str = "__ask_retval";
-
 /// The results of a query in a form that does not depend on the database: rows in a fixed order, columns by name.
 ///
 /// Datatypes and languages are ignored, because some databases change them; numbers are compared by value and blank
@@ -48,18 +45,13 @@ impl Answer {
             }
             ReaderQueryResultsParserOutput::Solutions(solutions) => {
                 let mut names: Vec<_> = solutions.variables().to_vec();
-                let is_ask = names.len() == 1 && names[0].as_str() == VIRTUOSO_ASK;
                 names.sort_unstable();
                 for solution in solutions {
                     let solution = solution.context("SPARQL JSON")?;
                     let cell = |name| solution.get(name).map_or(Cell::Unbound, Cell::of);
                     rows.push(names.iter().map(cell).collect());
                 }
-                if is_ask {
-                    let yes = rows == [[Cell::Integer(1)]];
-                    rows = vec![vec![Cell::Text(yes.to_string())]];
-                }
-                !is_ask
+                true
             }
         };
         Ok(Self::of_rows(rows, may_be_empty))
@@ -94,10 +86,23 @@ impl Answer {
         self.may_be_empty && self.rows.is_empty()
     }
 
+    /// Returns the answer of an ASK. Virtuoso gives the number 1 or 0 in a table of one row.
+    fn yes_or_no(&self) -> Option<bool> {
+        let [row] = &self.rows[..] else { return None };
+        match &row[..] {
+            [Cell::Integer(number)] => Some(*number == 1),
+            [Cell::Text(text)] => text.parse().ok(),
+            _ => None,
+        }
+    }
+
     /// Returns the first difference to the answer of another database; `None` if the answers are the same.
     pub fn difference(&self, other: &Self) -> Option<String> {
         if self.rows.len() != other.rows.len() {
             return Some(format!("{} rows, not {}", self.rows(), other.rows()));
+        }
+        if self.may_be_empty != other.may_be_empty && self.yes_or_no() == other.yes_or_no() {
+            return None;
         }
         let mut pairs = self.rows.iter().zip(&other.rows);
         let (one, two) = pairs.find(|(one, two)| !are_same(one, two))?;

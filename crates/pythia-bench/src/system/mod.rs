@@ -7,6 +7,7 @@
 pub mod answer;
 mod endpoint;
 
+use std::io::ErrorKind;
 use std::time::{Duration, Instant};
 
 use pythia::{Database, Query, QueryError, QueryForm, QueryOptions};
@@ -111,7 +112,13 @@ impl Client<'_> {
                         let said = String::from_utf8_lossy(&self.results);
                         Err(one_line(&format!("HTTP {}: {said}", answer.status)))
                     }
-                    Err(error) => Err(one_line(&error)),
+                    Err(error) => Err(match error.kind() {
+                        ErrorKind::WouldBlock | ErrorKind::TimedOut => {
+                            let seconds = self.system.timeout.as_secs_f64();
+                            format!("no answer within {seconds} s")
+                        }
+                        _ => one_line(&error),
+                    }),
                 }
             }
         }

@@ -104,6 +104,16 @@ fn an_endpoint_is_asked_again_on_a_new_connection_and_its_errors_are_one_line() 
 }
 
 #[test]
+fn an_endpoint_that_does_not_answer_is_given_up() {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
+    let url = format!("http://{}/", listener.local_addr().expect("an address"));
+    let endpoint = Endpoint::parse(&url).expect("a URL");
+    let system = System::endpoint("peer", endpoint, Duration::from_millis(500));
+    let answer = system.client().time("ASK {}");
+    assert_eq!(answer, Err("no answer within 0.5 s".to_owned()));
+}
+
+#[test]
 fn only_plain_http_is_an_endpoint() {
     for url in ["https://127.0.0.1/sparql", "127.0.0.1:80", ""] {
         let error = Endpoint::parse(url).expect_err(url).to_string();

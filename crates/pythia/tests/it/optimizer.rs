@@ -912,6 +912,7 @@ fn counts_of_joins_multiply_the_counts_of_their_parts() {
         count("", &format!("?x {a} ?h . ?y {a} ?h . ?z {a} ?h")),
         count("", &format!("?x {a} ?h . ?y {b} ?h . ?z {c} ?h")),
         count("", &format!("?x {a} ?h . ?h {b} ?i . ?y {b} ?i")),
+        count("", &format!("?x {a} _:h . ?y {b} _:h")),
         count("?h", &format!("?x {a} ?h . ?y {b} ?h")),
         count("?x", &format!("?x {a} ?h . ?y {b} ?h")),
         count("?x ?h", &format!("?x {a} ?h . ?y {b} ?h")),
