@@ -48,7 +48,7 @@ pub struct Report {
     pub templates: Vec<String>,
     /// The systems in the order of all lists.
     pub systems: Vec<SystemName>,
-    /// What the queries find, by template.
+    /// Statistics of the queries' answers, by template.
     pub found: BTreeMap<String, Found>,
     /// Templates that do not count for a system.
     pub left_out: LeftOut,

@@ -25,11 +25,11 @@ const HOUR_SECONDS: f64 = 3600.0;
 pub struct Report {
     /// The machine, which all systems share.
     pub machine: Machine,
-    /// What was run.
+    /// Parameters of the run, and the size of the data.
     pub settings: Settings,
     /// The systems in the order of all lists.
     pub systems: Vec<SystemName>,
-    /// What the queries find, by template.
+    /// Statistics of the queries' answers, by template.
     pub found: BTreeMap<String, Found>,
     /// Templates that do not count for a system.
     pub left_out: LeftOut,

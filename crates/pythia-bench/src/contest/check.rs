@@ -21,7 +21,7 @@ pub struct LeftOut {
     templates: usize,
 }
 
-/// What a template's queries find.
+/// Statistics of the answers to a template's queries.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Found {
     /// Number of different queries.

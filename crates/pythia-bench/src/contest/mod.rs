@@ -128,7 +128,7 @@ impl<'c> Contest<'c> {
         turns
     }
 
-    /// Ends the contest: returns what does not count, and what the questions found by template.
+    /// Ends the contest: returns the templates that do not count, and statistics of the answers by template.
     pub fn end(self) -> (LeftOut, BTreeMap<String, Found>) {
         (self.left_out, self.found)
     }
@@ -224,7 +224,7 @@ impl From<&System<'_>> for SystemName {
     }
 }
 
-/// Returns a table of what the questions find, by template in this order.
+/// Returns a table of the statistics of the answers, by template in this order.
 pub fn found_table<'t>(
     templates: impl IntoIterator<Item = &'t str>,
     found: &BTreeMap<String, Found>,

@@ -132,7 +132,7 @@ pub struct Accumulator {
     memo: Memoized,
 }
 
-/// What is known about values of the argument for repeated terms.
+/// Whether values of the argument are kept for repeated terms.
 enum Memoized {
     /// No row has come yet.
     Unknown,

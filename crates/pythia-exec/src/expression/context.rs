@@ -43,7 +43,7 @@ pub struct EvaluationContext {
     state: Arc<State>,
 }
 
-/// What changes while the query runs. The clock and the random generator are costly to make for a query that asks for
+/// State that changes while the query runs. The clock and the random generator are costly to make for a query that asks for
 /// one triple, and few queries use them: they are made when they are first used.
 #[derive(Default)]
 struct State {

@@ -1,7 +1,7 @@
 //! Sums from which values can be taken away again, for aggregates of all solutions but some.
 //!
-//! A sum is a term while it goes from one operator of a plan to another: the planner writes aggregates and functions that
-//! no query can name into the plan (`planner/complement.rs`).
+//! A sum is a term while it goes from one operator of a plan to another. Its aggregate and its functions are for the planner
+//! (`planner/complement.rs`): the parser refuses the aggregate in a query, and the functions give an error for other terms.
 
 use std::fmt;
 use std::str::FromStr;

@@ -23,9 +23,11 @@ use pythia_exec::plan::dataset::GraphScope;
 /// keys: the part with the values usually leaves few others.
 const FEW_KEYS: f64 = 8.0;
 
-/// An aggregate, where its values are found: over all solutions of B, and over those that match.
+/// The two steps of an aggregate over B.
 struct Parts {
-    of_all: AggregateExpression,
+    /// The aggregate over all solutions of B, and over those that match.
+    step: AggregateExpression,
+    /// Returns the result from the aggregate over all solutions, their number of times, and the one over those that match.
     outcome: fn(Expression, Expression, Expression) -> Expression,
 }
 
@@ -118,7 +120,7 @@ fn assembled(
     let count_all = AggregateExpression::CountSolutions { distinct: false };
     let sums = |what: &str| {
         let sums = parts.iter().enumerate();
-        let sum = |(place, part): (usize, &Parts)| (hidden(what, place), part.of_all.clone());
+        let sum = |(place, part): (usize, &Parts)| (hidden(what, place), part.step.clone());
         let mut list: Vec<_> = sums.map(sum).collect();
         list.push((hidden(what, parts.len()), count_all.clone()));
         list
@@ -170,7 +172,7 @@ fn parts(aggregate: &AggregateExpression, valued: &GraphPattern) -> Option<Parts
             AggregateExpression::CountSolutions { distinct: false }
         );
         return counts_rows.then(|| Parts {
-            of_all: aggregate.clone(),
+            step: aggregate.clone(),
             outcome: count_without,
         });
     };
@@ -181,7 +183,7 @@ fn parts(aggregate: &AggregateExpression, valued: &GraphPattern) -> Option<Parts
     let outcome = match name {
         AggregateFunction::Count => {
             return Some(Parts {
-                of_all: aggregate.clone(),
+                step: aggregate.clone(),
                 outcome: count_without,
             });
         }
@@ -190,7 +192,7 @@ fn parts(aggregate: &AggregateExpression, valued: &GraphPattern) -> Option<Parts
         _ => return None,
     };
     Some(Parts {
-        of_all: exact_sum::state_of(expr.clone()),
+        step: exact_sum::state_of(expr.clone()),
         outcome,
     })
 }

@@ -45,7 +45,7 @@ use parameters::Parameters;
 /// Answers of at least this many bytes are compressed, if the client accepts it.
 const COMPRESSED_BYTES: u64 = 1024;
 
-/// What answers depend on besides the headers that the routes name.
+/// The request headers that answers depend on, besides those that the routes name.
 const VARY_ORIGIN: HeaderValue = HeaderValue::from_static(
     "origin, access-control-request-method, access-control-request-headers",
 );
