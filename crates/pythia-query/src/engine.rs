@@ -29,7 +29,7 @@ use pythia_exec::exec::context::{QueryContext, VisibleTerms};
 use pythia_exec::exec::node::{explain, lower};
 use pythia_exec::explain::PlanNode;
 use pythia_exec::expression::{CustomFunctions, EvaluationContext, TermResolver, Warnings};
-use pythia_exec::limits::governor::{Governor, Held, MemoryBudget};
+use pythia_exec::limits::governor::{Governor, Held, MemoryBudget, Overstay};
 use pythia_exec::limits::spill::SpillSpace;
 use pythia_exec::limits::spill::bytes::SpilledBytes;
 use pythia_exec::plan::dataset::Dataset;
@@ -80,6 +80,8 @@ pub struct QueryOptions {
     pub timeout: Option<Duration>,
     /// Flag that stops the query with [`QueryError::Cancelled`] once it is set.
     pub cancel: Option<Arc<AtomicBool>>,
+    /// Action to take when the query has run until a time.
+    pub overstay: Option<Arc<Overstay>>,
     /// Measures the cost of each part of the plan. [`PreparedQuery::plan`] returns the measurements, also
     /// while the results are being read.
     pub profile: bool,
@@ -161,13 +163,14 @@ impl Engine {
 
     /// Creates the limits of a query that starts now.
     pub(crate) fn governor(&self, options: &QueryOptions) -> Arc<Governor> {
-        Arc::new(Governor::new(
+        let governor = Governor::new(
             options.cancel.clone().unwrap_or_default(),
             options.timeout.map(|timeout| Instant::now() + timeout),
             &self.memory,
             options.memory_bytes.unwrap_or(usize::MAX),
             Arc::clone(&self.spill),
-        ))
+        );
+        Arc::new(governor.with_overstay(options.overstay.clone()))
     }
 
     /// Parses a query like [`Query::parse`], within the memory budget of all queries. Large syntax trees are

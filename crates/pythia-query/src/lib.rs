@@ -15,6 +15,7 @@ pub use graph_rules::GraphRules;
 pub use pythia_exec::error::QueryError;
 pub use pythia_exec::explain::{Measured, PlanNode};
 pub use pythia_exec::expression::{CustomFunction, CustomFunctions};
+pub use pythia_exec::limits::governor::Overstay;
 pub use pythia_exec::limits::spill::bytes::{SpilledBytes, SpilledPiece};
 pub use pythia_exec::result::{
     Results, SolutionBatch, SolutionStream, SpooledSolutions, TripleStream,

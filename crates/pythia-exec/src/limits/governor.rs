@@ -5,6 +5,7 @@
 //! or makes an operator spill its rows. Operators that spill hold a [`Share`], an equal part of the query's
 //! budget, so that the first operator of a plan does not starve the later ones.
 
+use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::time::Instant;
@@ -82,11 +83,46 @@ impl MemoryBudget {
     }
 }
 
+/// An action that a query takes once, on its own thread, when it has run until a time. A server serves its connections from
+/// another thread then.
+pub struct Overstay {
+    at: Instant,
+    is_due: AtomicBool,
+    action: Box<dyn Fn() + Send + Sync>,
+}
+
+impl Overstay {
+    /// Creates an action for the first check after `at`.
+    pub fn new(at: Instant, action: impl Fn() + Send + Sync + 'static) -> Self {
+        Self {
+            at,
+            is_due: AtomicBool::new(true),
+            action: Box::new(action),
+        }
+    }
+
+    /// Takes the action now, unless it was taken.
+    pub fn act(&self) {
+        if self.is_due.swap(false, Ordering::Relaxed) {
+            (self.action)();
+        }
+    }
+}
+
+impl fmt::Debug for Overstay {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Overstay")
+            .field("at", &self.at)
+            .finish_non_exhaustive()
+    }
+}
+
 /// The limits of one query.
 #[derive(Debug)]
 pub struct Governor {
     cancelled: Arc<AtomicBool>,
     deadline: Option<Instant>,
+    overstay: Option<Arc<Overstay>>,
     memory: MemoryBudget,
     /// Number of live [`Share`]s.
     shares: AtomicUsize,
@@ -109,12 +145,20 @@ impl Governor {
         Self {
             cancelled,
             deadline,
+            overstay: None,
             memory: process.child(memory_bytes),
             shares: AtomicUsize::new(0),
             spill,
             working: Mutex::default(),
             checks: None,
         }
+    }
+
+    /// Adds an action for when the query runs long.
+    #[must_use]
+    pub fn with_overstay(mut self, overstay: Option<Arc<Overstay>>) -> Self {
+        self.overstay = overstay;
+        self
     }
 
     /// Creates a governor without limits, for expressions outside a query.
@@ -137,11 +181,15 @@ impl Governor {
         if self.cancelled.load(Ordering::Relaxed) {
             return Err(QueryError::Cancelled);
         }
-        if self
-            .deadline
-            .is_some_and(|deadline| Instant::now() >= deadline)
-        {
+        if self.deadline.is_none() && self.overstay.is_none() {
+            return Ok(());
+        }
+        let now = Instant::now();
+        if self.deadline.is_some_and(|deadline| now >= deadline) {
             return Err(QueryError::Timeout);
+        }
+        if let Some(overstay) = self.overstay.as_ref().filter(|overstay| now >= overstay.at) {
+            overstay.act();
         }
         Ok(())
     }
@@ -507,7 +555,26 @@ impl Governor {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
+
+    #[test]
+    fn the_action_for_long_queries_is_taken_once_when_it_is_due() {
+        let taken = Arc::new(AtomicUsize::new(0));
+        let governor = |at: Instant| {
+            let taken = Arc::clone(&taken);
+            let action = move || drop(taken.fetch_add(1, Ordering::Relaxed));
+            Governor::unlimited().with_overstay(Some(Arc::new(Overstay::new(at, action))))
+        };
+        let later = governor(Instant::now() + Duration::from_secs(3600));
+        later.check().unwrap();
+        assert_eq!(taken.load(Ordering::Relaxed), 0);
+        let due = governor(Instant::now());
+        due.check().unwrap();
+        due.check().unwrap();
+        assert_eq!(taken.load(Ordering::Relaxed), 1);
+    }
 
     fn governor(process: &Arc<MemoryBudget>, limit: usize) -> Arc<Governor> {
         Arc::new(Governor::new(

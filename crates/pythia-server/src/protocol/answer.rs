@@ -6,12 +6,11 @@
 //! takes a cut answer for a whole one.
 
 use std::io::{self, Write};
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, mpsc};
 use std::task::{Context, Poll};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use axum::body::Body;
 use axum::response::Response;
@@ -19,8 +18,10 @@ use bytes::Bytes;
 use http::header::{CONTENT_TYPE, VARY};
 use http::{HeaderValue, StatusCode};
 use http_body::{Frame, SizeHint};
+use pythia::Overstay;
 use tokio::runtime::Handle;
 use tokio::sync::oneshot;
+use tokio::task::block_in_place;
 
 use super::caching::Caching;
 use super::error::HttpError;
@@ -31,18 +32,20 @@ use super::handover::{Receiver, Sender, handover};
 const PIECE_BYTES: usize = 64 << 10;
 /// Initial capacity of a piece, in bytes; most answers fit into it.
 const FIRST_BYTES: usize = 4 << 10;
-/// Time limit for work that is tried on a runtime thread: all connections of the thread wait for it.
-pub(crate) const AT_ONCE: Duration = Duration::from_millis(2);
+/// Time for which work may keep the connections of a runtime thread waiting.
+const AT_ONCE: Duration = Duration::from_micros(500);
+/// Limit on the wait for a thread that takes over the connections.
+const TAKEOVER: Duration = Duration::from_millis(5);
 
 /// The writer that a thread writes an answer to.
 pub(crate) struct Output {
     head: Head,
     piece: Vec<u8>,
-    /// `None`, like `rest`, if the work is tried at once.
+    /// `None` once it was sent.
     first: Option<oneshot::Sender<FirstMessage>>,
     rest: Option<Sender>,
-    /// True if the work was tried at once and wrote more than one piece.
-    is_long: bool,
+    /// Frees the runtime's thread that the work runs on, if it does.
+    overstay: Option<Arc<Overstay>>,
     delivery: Delivery,
     runtime: Handle,
 }
@@ -66,16 +69,42 @@ pub(crate) async fn answer(
     delivery: Delivery,
     work: impl FnOnce(&mut Output) -> Result<(), HttpError> + Send + 'static,
 ) -> Result<Response, HttpError> {
-    let guard = CancelOnDrop {
-        cancel: Arc::clone(&delivery.cancel),
-        armed: true,
-    };
     let (first, wait) = oneshot::channel();
-    let mut output = Output::new(Some(first), delivery);
+    let guard = CancelOnDrop::new(&delivery.cancel);
+    let mut output = Output::new(first, delivery, None);
     tokio::task::spawn_blocking(move || {
         let outcome = work(&mut output);
         output.finish(outcome);
     });
+    answer_of(wait, guard).await
+}
+
+/// Like [`answer`], for work that usually takes less time than waking a thread twice: it begins on a thread of the
+/// runtime. If it takes longer than [`AT_ONCE`] or writes more than a piece, it keeps the thread, and the runtime gets
+/// another. The work takes [`Output::overstay`] into its options.
+pub(crate) async fn answer_at_once(
+    delivery: Delivery,
+    work: impl FnOnce(&mut Output) -> Result<(), HttpError> + Send + 'static,
+) -> Result<Response, HttpError> {
+    let (first, wait) = oneshot::channel();
+    let guard = CancelOnDrop::new(&delivery.cancel);
+    // A task of its own: the connection notices meanwhile that its client goes away, and sends pieces.
+    tokio::spawn(async move {
+        // Lets other new requests reach the queue, so that an overload is shed there, not left unread.
+        tokio::task::yield_now().await;
+        let overstay = Overstay::new(Instant::now() + AT_ONCE, leave_runtime);
+        let mut output = Output::new(first, delivery, Some(Arc::new(overstay)));
+        let outcome = work(&mut output);
+        output.finish(outcome);
+    });
+    answer_of(wait, guard).await
+}
+
+/// Waits for the first message of the work.
+async fn answer_of(
+    wait: oneshot::Receiver<FirstMessage>,
+    guard: CancelOnDrop,
+) -> Result<Response, HttpError> {
     let (head, body) = match wait.await.map_err(|_| crashed())? {
         FirstMessage::Whole(outcome) => {
             guard.disarm();
@@ -87,21 +116,18 @@ pub(crate) async fn answer(
     Ok(response(head, body))
 }
 
-/// Like [`answer`], for work that usually takes less time than waking a thread twice: it is tried on the runtime
-/// thread first. The work calls [`Output::is_tried`] and ends with [`StatusCode::GATEWAY_TIMEOUT`] after
-/// [`AT_ONCE`]. Then, or if it writes more than a piece, it is started again on a thread.
-pub(crate) async fn answer_at_once(
-    delivery: Delivery,
-    work: impl Fn(&mut Output) -> Result<(), HttpError> + Send + 'static,
-) -> Result<Response, HttpError> {
-    // Lets other new requests reach the queue, so that an overload is shed there, not left unread.
-    tokio::task::yield_now().await;
-    let mut output = Output::new(None, delivery.clone());
-    let tried = catch_unwind(AssertUnwindSafe(|| work(&mut output)));
-    match tried.unwrap_or_else(|_| Err(crashed())) {
-        Ok(()) => Ok(response(output.head, output.piece.into())),
-        Err(error) if !output.is_long && error.status != StatusCode::GATEWAY_TIMEOUT => Err(error),
-        Err(_) => answer(delivery, work).await,
+/// Gives the connections of this thread of the runtime to another thread, for as long as the current task runs.
+///
+/// `block_in_place` starts a thread for them and takes them back at its end unless that thread has them. The pool
+/// begins its tasks in order, so the thread is up once a later task has begun. It may not have taken over at that
+/// moment, hence the second round; after a takeover, a round only waits for a thread.
+fn leave_runtime() {
+    for _ in 0..2 {
+        block_in_place(|| {
+            let (begun, wait) = mpsc::channel();
+            tokio::task::spawn_blocking(move || begun.send(()));
+            let _ = wait.recv_timeout(TAKEOVER);
+        });
     }
 }
 
@@ -138,10 +164,7 @@ pub(crate) async fn run<T: Send + 'static>(
     cancel: Arc<AtomicBool>,
     work: impl FnOnce() -> Result<T, HttpError> + Send + 'static,
 ) -> Result<T, HttpError> {
-    let guard = CancelOnDrop {
-        cancel,
-        armed: true,
-    };
+    let guard = CancelOnDrop::new(&cancel);
     let outcome = tokio::task::spawn_blocking(work).await;
     guard.disarm();
     outcome.unwrap_or_else(|_| Err(crashed()))
@@ -156,24 +179,28 @@ fn crashed() -> HttpError {
 }
 
 impl Output {
-    fn new(first: Option<oneshot::Sender<FirstMessage>>, delivery: Delivery) -> Self {
+    fn new(
+        first: oneshot::Sender<FirstMessage>,
+        delivery: Delivery,
+        overstay: Option<Arc<Overstay>>,
+    ) -> Self {
         Self {
             head: Head {
                 media_type: "application/json",
                 caching: Caching::default(),
             },
             piece: Vec::with_capacity(FIRST_BYTES),
-            first,
+            first: Some(first),
             rest: None,
-            is_long: false,
+            overstay,
             delivery,
             runtime: Handle::current(),
         }
     }
 
-    /// Returns whether this is a try with the time limit [`AT_ONCE`].
-    pub(crate) fn is_tried(&self) -> bool {
-        self.first.is_none() && self.rest.is_none()
+    /// Returns the action to take when the work runs long.
+    pub(crate) fn overstay(&self) -> Option<Arc<Overstay>> {
+        self.overstay.clone()
     }
 
     /// Sets the media type. It is JSON unless it is set before the first byte.
@@ -187,9 +214,8 @@ impl Output {
     }
 
     fn send(&mut self) -> io::Result<()> {
-        if self.is_tried() {
-            self.is_long = true;
-            return Err(io::ErrorKind::WouldBlock.into());
+        if let Some(overstay) = &self.overstay {
+            overstay.act();
         }
         let piece = self.take_piece();
         self.piece.reserve(PIECE_BYTES);
@@ -199,7 +225,9 @@ impl Output {
             // If the client has gone, the receiver is dropped, and the next piece fails.
             let _ = first.send(FirstMessage::Pieces(self.head.clone(), receiver));
         }
-        self.rest.as_ref().expect("it is no try").push(piece)
+        let rest = self.rest.as_ref().expect("made with the first piece");
+        // Waits for the client.
+        block_in_place(|| rest.push(piece))
     }
 
     fn take_piece(&mut self) -> Bytes {
@@ -250,6 +278,13 @@ struct CancelOnDrop {
 }
 
 impl CancelOnDrop {
+    fn new(cancel: &Arc<AtomicBool>) -> Self {
+        Self {
+            cancel: Arc::clone(cancel),
+            armed: true,
+        }
+    }
+
     fn disarm(mut self) {
         self.armed = false;
     }

@@ -14,7 +14,7 @@ use pythia::{
     PreparedQuery, Query, QueryForm, QueryOptions, ResultFormat, Snapshot, write_results,
 };
 
-use super::answer::{AT_ONCE, Output, answer, answer_at_once};
+use super::answer::{Output, answer, answer_at_once};
 use super::caching::Caching;
 use super::error::HttpError;
 use super::media_type_of;
@@ -172,7 +172,7 @@ impl QueryRequest {
         let text = self.text.text()?;
         let failed = |error| HttpError::of_query(&error, text);
         let started = Instant::now();
-        let mut options = self.options(exchange, turn);
+        let mut options = self.options(exchange, turn, output);
         let database = &exchange.dataset.database;
         let base = self.base.as_deref();
         let mut query = database.parse_query(text, base, &options).map_err(failed)?;
@@ -191,9 +191,6 @@ impl QueryRequest {
             if is_unmodified {
                 return Ok(());
             }
-        }
-        if output.is_tried() {
-            options.timeout = Some(AT_ONCE.min(self.limits.timeout));
         }
         // The time limit includes reading the text.
         let left = |timeout: Duration| timeout.saturating_sub(started.elapsed());
@@ -245,8 +242,9 @@ impl QueryRequest {
         Ok(Caching::of(current.as_ref(), reading, is_private)?)
     }
 
-    fn options(&self, exchange: &Exchange, turn: &Turn) -> QueryOptions {
+    fn options(&self, exchange: &Exchange, turn: &Turn, output: &Output) -> QueryOptions {
         QueryOptions {
+            overstay: output.overstay(),
             profile: self.profile
                 || self.explain == Some(Explain::Analyze)
                 || exchange.caller.settings.config.log.measure,

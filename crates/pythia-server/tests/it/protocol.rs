@@ -1,5 +1,7 @@
 //! Queries, updates and graphs as clients send them.
 
+use std::time::{Duration, Instant};
+
 use crate::support::Served;
 use crate::wire;
 
@@ -534,6 +536,44 @@ fn what_fails_in_mid_stream_is_cut_so_that_it_is_seen() {
     );
     let rows = served.send("POST", "/query?rows=5", &headers, ENDLESS.as_bytes());
     assert_eq!(rows.status, 413);
+}
+
+/// More long queries than threads that serve connections, while others are answered.
+#[test]
+fn long_queries_leave_connections_to_other_threads() {
+    let served = Served::with(DATA);
+    let counted = ENDLESS.replace("SELECT *", "SELECT (SUM(STRLEN(STR(?aw))) AS ?n)");
+    let cores = std::thread::available_parallelism().map_or(1, usize::from);
+    let ids: Vec<String> = (0..2 * cores).map(|n| format!("long-{n}")).collect();
+    let running = || {
+        let listed = served.get("/$/queries", &[]).json();
+        listed["queries"].as_array().map_or(0, Vec::len)
+    };
+    std::thread::scope(|scope| {
+        for id in &ids {
+            let (served, counted) = (&served, counted.as_bytes());
+            scope.spawn(move || {
+                let headers = [
+                    ("content-type", "application/sparql-query"),
+                    ("pythia-query-id", id),
+                ];
+                let stopped = served.send("POST", "/query?timeout=60", &headers, counted);
+                assert_eq!(stopped.status, 503, "{}", stopped.text());
+            });
+        }
+        let begun = Instant::now();
+        while running() < ids.len() && begun.elapsed() < Duration::from_secs(30) {
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        for _ in 0..20 {
+            assert_eq!(served.query("ASK {}", "text/csv").text(), "true");
+        }
+        assert_eq!(running(), ids.len());
+        for id in &ids {
+            let stopped = served.send("DELETE", &format!("/$/queries/{id}"), &[], b"");
+            assert_eq!(stopped.status, 204);
+        }
+    });
 }
 
 #[test]
