@@ -28,6 +28,17 @@ pub struct CharacteristicSet {
     pub quads: Box<[u64]>,
 }
 
+/// The estimate of a star: the matches of several patterns with one subject, each with a predicate.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Star {
+    /// Subjects that have all of the predicates.
+    pub subjects: f64,
+    /// Solutions of the patterns.
+    pub matches: f64,
+    /// Quads of these subjects with each of the predicates.
+    pub quads: Vec<f64>,
+}
+
 /// The characteristic sets of a store's subjects.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CharacteristicSets {
@@ -70,25 +81,48 @@ impl CharacteristicSets {
         subjects.try_fold(self.unlisted_subjects, u64::checked_add)
     }
 
-    /// Estimates how many quads with `predicate` an average subject has that has all of `having`. `None` if no listed
-    /// set has them.
-    pub fn links_per_subject(&self, having: &[TermId], predicate: TermId) -> Option<f64> {
-        let lists = having.iter().map(|p| self.with_predicate.get(p));
+    /// Estimates the star of the subjects that have all of these predicates, of which some may be the same. `None` if no
+    /// listed set has them and some sets are not listed, or if no set has one of them. If no set has all of them, they are
+    /// estimated at one subject, which may have been changed later.
+    pub fn star(&self, predicates: &[TermId]) -> Option<Star> {
+        let lists = predicates.iter().map(|p| self.with_predicate.get(p));
         let rarest = lists.min_by_key(|list| list.map_or(0, Vec::len))??;
-        let (mut subjects, mut quads) = (0, 0);
+        let mut star = Star {
+            subjects: 0.0,
+            matches: 0.0,
+            quads: vec![0.0; predicates.len()],
+        };
+        let mut here = Vec::with_capacity(predicates.len());
         for &number in rarest.iter().take(SETS_LOOKED_AT) {
             let set = &self.sets[number as usize];
-            if having
-                .iter()
-                .all(|p| set.predicates.binary_search(p).is_ok())
-            {
-                subjects += set.subjects;
-                if let Ok(index) = set.predicates.binary_search(&predicate) {
-                    quads += set.quads[index];
-                }
+            let places = predicates.iter().map(|p| set.predicates.binary_search(p));
+            here.clear();
+            here.extend(
+                places
+                    .map_while(Result::ok)
+                    .map(|place| set.quads[place] as f64),
+            );
+            if here.len() < predicates.len() {
+                continue;
             }
+            let subjects = set.subjects as f64;
+            star.subjects += subjects;
+            star.matches += here
+                .iter()
+                .fold(subjects, |all, quads| all * quads / subjects);
+            star.quads
+                .iter_mut()
+                .zip(&here)
+                .for_each(|(sum, quads)| *sum += quads);
         }
-        (subjects > 0).then(|| quads as f64 / subjects as f64)
+        if star.subjects > 0.0 {
+            return Some(star);
+        }
+        (self.unlisted_subjects == 0).then(|| Star {
+            subjects: 1.0,
+            matches: 1.0,
+            quads: vec![1.0; predicates.len()],
+        })
     }
 
     /// Appends the stored form.
@@ -248,18 +282,21 @@ mod tests {
 
     #[test]
     fn stars_are_counted_together_and_come_back() {
-        // Two subjects have 7 and 8 (one has 8 twice); one has 7 alone.
-        let sets = gather([(1, 7), (1, 8), (2, 7), (2, 8), (2, 8), (3, 7)]);
-        let links = |having: &[u64], predicate| {
-            let having: Vec<TermId> = having.iter().map(|&id| TermId(id)).collect();
-            sets.links_per_subject(&having, TermId(predicate))
+        // Two subjects have 7 and 8 (one has 8 twice); one has 7 alone, and one has 6.
+        let sets = gather([(1, 7), (1, 8), (2, 7), (2, 8), (2, 8), (3, 7), (4, 6)]);
+        let star = |predicates: &[u64]| {
+            let predicates: Vec<TermId> = predicates.iter().map(|&id| TermId(id)).collect();
+            let star = sets.star(&predicates)?;
+            Some((star.subjects, star.matches, star.quads))
         };
-        assert_eq!(links(&[7], 8), Some(1.0));
-        assert_eq!(links(&[8], 7), Some(1.0));
-        assert_eq!(links(&[7, 8], 8), Some(1.5));
-        assert_eq!(links(&[8], 9), Some(0.0));
-        assert_eq!(links(&[9], 8), None);
-        assert_eq!(sets.total_subjects(), Some(3));
+        assert_eq!(star(&[7]), Some((3.0, 3.0, vec![3.0])));
+        assert_eq!(star(&[7, 8]), Some((2.0, 3.0, vec![2.0, 3.0])));
+        assert_eq!(star(&[8, 7]), Some((2.0, 3.0, vec![3.0, 2.0])));
+        assert_eq!(star(&[8, 8]), Some((2.0, 4.5, vec![3.0, 3.0])));
+        assert_eq!(star(&[8, 9]), None);
+        assert_eq!(star(&[6, 8]), Some((1.0, 1.0, vec![1.0, 1.0])));
+        assert_eq!(star(&[9]), None);
+        assert_eq!(sets.total_subjects(), Some(4));
         let mut out = ByteWriter::new();
         sets.write(&mut out);
         let bytes = out.into_bytes();

@@ -7,6 +7,7 @@
 use std::borrow::Cow;
 
 use oxrdf::Term;
+use pythia_rdf::inline::calendar_fields;
 use pythia_rdf::{TermId, TermKind};
 use rustc_hash::FxHashMap;
 use spargebra::algebra::Function;
@@ -494,6 +495,11 @@ impl<'a> Evaluator<'a> {
         self.decoded.require(self.context, &columns, |_, id| {
             !function::refuses_kind(function, id.kind())
         })?;
+        if let [argument] = &arguments[..]
+            && let Some(numbers) = self.number_call(function, argument, rows.len())
+        {
+            return Ok(Column::Numbers(numbers));
+        }
         let (decoded, state, context) = (&self.decoded, &mut self.state, self.context);
         let mut values = Vec::with_capacity(arguments.len());
         let mut cell = |row: usize, state: &mut CallState| {
@@ -521,6 +527,33 @@ impl<'a> Evaluator<'a> {
             cells.push(cell);
         }
         Ok(Column::Cells(cells))
+    }
+
+    /// Evaluates a function that gives numbers from numbers, or from inline dates. Returns `None` if it is another
+    /// function, there is another value, or a result may be too long for a [`Number`].
+    fn number_call(
+        &self,
+        function: &Function,
+        argument: &Column<'_>,
+        rows: usize,
+    ) -> Option<Vec<Option<Number>>> {
+        let apply = function::of_numbers(function);
+        let field = function::of_calendar(function);
+        if apply.is_none() && field.is_none() {
+            return None;
+        }
+        let value = |row: usize| {
+            let id = argument.id(row);
+            if id.is_some_and(|id| !id.is_bound() || function::refuses_kind(function, id.kind())) {
+                return Some(None);
+            }
+            if let Some(apply) = apply {
+                return apply(argument.number(row, &self.decoded)?).map(Some);
+            }
+            let fields = calendar_fields(id?)?;
+            Some(field?(fields).map(Number::from_i64))
+        };
+        (0..rows).map(value).collect()
     }
 
     /// Evaluates a function of terms whose lexical form matters.

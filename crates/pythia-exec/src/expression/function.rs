@@ -9,6 +9,7 @@ use std::hash::{Hash, Hasher};
 use oxiri::Iri;
 use oxrdf::vocab::{rdf, xsd};
 use oxrdf::{BaseDirection, Literal, NamedOrBlankNode, Term, Triple};
+use pythia_rdf::inline::CalendarFields;
 use pythia_rdf::language::recommended_form;
 use pythia_rdf::{TermId, TermKind};
 use rand::Rng;
@@ -22,7 +23,7 @@ use super::context::EvaluationContext;
 use super::digest;
 use super::exact;
 use super::node::Call;
-use super::number::Arithmetic;
+use super::number::{Arithmetic, Number};
 use super::pattern::{Pattern, TooLong};
 use super::temporal::Component;
 use super::text::{self, Text};
@@ -224,7 +225,7 @@ pub(crate) fn call(
         (F::Abs | F::Ceil | F::Floor | F::Round, [value]) => round(&call.function, value)?,
         (F::Rand, []) => {
             let value: f64 = state.random(context).random();
-            Value::Number(super::number::Number::Double(value.into()))
+            Value::Number(Number::Double(value.into()))
         }
         (F::Now, []) => super::temporal::Temporal::DateTime(context.now()).into(),
         (F::BNode, []) => random_blank_node(state.random(context)),
@@ -277,14 +278,34 @@ pub(crate) fn call(
     })
 }
 
+/// Returns a function that gives a number for a number; its result is `None` if it may be too long for a [`Number`].
+pub(super) fn of_numbers(function: &Function) -> Option<fn(Number) -> Option<Number>> {
+    Some(match function {
+        Function::Abs => Number::abs,
+        Function::Ceil => Number::ceil,
+        Function::Floor => Number::floor,
+        Function::Round => Number::round,
+        _ => return None,
+    })
+}
+
+/// Returns a function that gives an integer for a date, dateTime or year; its result is `None` if the type has no such
+/// field.
+pub(super) fn of_calendar(function: &Function) -> Option<fn(CalendarFields) -> Option<i64>> {
+    Some(match function {
+        Function::Year => |fields| Some(fields.year),
+        Function::Month => |fields| fields.date.map(|(month, _)| month),
+        Function::Day => |fields| fields.date.map(|(_, day)| day),
+        Function::Hours => |fields| fields.time.map(|(hour, _)| hour),
+        Function::Minutes => |fields| fields.time.map(|(_, minute)| minute),
+        _ => return None,
+    })
+}
+
 /// Evaluates `ABS`, `CEIL`, `FLOOR` or `ROUND`.
 fn round(function: &Function, value: &Value<'_>) -> Option<Value<'static>> {
-    let rounded = value.as_number().and_then(|number| match function {
-        Function::Abs => number.abs(),
-        Function::Ceil => number.ceil(),
-        Function::Floor => number.floor(),
-        _ => number.round(),
-    });
+    let apply = of_numbers(function)?;
+    let rounded = value.as_number().and_then(apply);
     match rounded {
         Some(number) => Some(number.into()),
         None => exact::round(function, value),
@@ -302,7 +323,7 @@ fn calendar(function: &Function, value: &Value<'_>) -> Option<Value<'static>> {
         Function::Hours => Component::Hours,
         Function::Minutes => Component::Minutes,
         Function::Seconds => {
-            return Some(super::number::Number::Decimal(value.seconds()?).into());
+            return Some(Number::Decimal(value.seconds()?).into());
         }
         Function::Timezone => {
             let timezone = value.timezone()?;
@@ -318,7 +339,7 @@ fn calendar(function: &Function, value: &Value<'_>) -> Option<Value<'static>> {
         }
         _ => return None,
     };
-    Some(super::number::Number::Integer(value.component(component)?).into())
+    Some(Number::Integer(value.component(component)?).into())
 }
 
 /// Evaluates `IRI`: resolves a string against the query's base.

@@ -492,6 +492,65 @@ fn constant_comparisons_agree_with_values() {
 }
 
 #[test]
+fn functions_of_columns_agree_with_those_of_single_terms() {
+    let dates = [
+        "\"2024-02-29\"^^xsd:date",
+        "\"1969-12-31-14:00\"^^xsd:date",
+        "\"-0044-03-15Z\"^^xsd:date",
+        "\"2024-12-31T23:59:59.5+05:30\"^^xsd:dateTime",
+        "\"0000-01-01T00:00:00\"^^xsd:dateTime",
+    ];
+    let years = ["\"2024\"^^xsd:gYear", "\"12024Z\"^^xsd:gYear"];
+    let numbers = [
+        "\"-7\"^^xsd:integer",
+        "2.5",
+        "\"-2.5\"^^xsd:decimal",
+        "\"-0.5\"^^xsd:float",
+        "\"-1e3\"^^xsd:double",
+        "\"NaN\"^^xsd:double",
+    ];
+    let odd = [
+        "\"-9223372036854775808\"^^xsd:integer",
+        "\"99999999999999999999999999.5\"^^xsd:decimal",
+        "\"12:30:00\"^^xsd:time",
+        "\"2024-01-01T12:00:00.123456\"^^xsd:dateTime",
+        "\"text\"",
+        "<urn:a>",
+        "true",
+    ];
+    let columns = [&dates[..], &years, &numbers, &odd];
+    let all = columns.concat();
+    for function in [
+        "ABS", "CEIL", "FLOOR", "ROUND", "YEAR", "MONTH", "DAY", "HOURS", "MINUTES", "SECONDS",
+    ] {
+        for texts in columns.iter().copied().chain([&all[..]]) {
+            let terms = texts.iter().map(|text| Some(term(text))).chain([None]);
+            let together = outcomes(&format!("{function}(?x)"), &terms.collect::<Vec<_>>());
+            let alone = texts
+                .iter()
+                .map(|text| outcome(&format!("{function}({text})")));
+            assert_eq!(
+                together,
+                alone.chain([None]).collect::<Vec<_>>(),
+                "{function}"
+            );
+        }
+    }
+    check(&[
+        ("YEAR(\"-0044-03-15Z\"^^xsd:date)", "\"-44\"^^xsd:integer"),
+        ("MONTH(\"1969-12-31-14:00\"^^xsd:date)", "12"),
+        (
+            "MINUTES(\"2024-12-31T23:59:59.5+05:30\"^^xsd:dateTime)",
+            "59",
+        ),
+        (
+            "ABS(\"-9223372036854775808\"^^xsd:integer)",
+            "9223372036854775808",
+        ),
+    ]);
+}
+
+#[test]
 fn membership_in_iris_runs_on_ids() {
     let terms: Vec<Option<Term>> = (0..20)
         .map(|n| Some(NamedNode::new_unchecked(format!("urn:{n}")).into()))

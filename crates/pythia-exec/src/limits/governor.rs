@@ -564,7 +564,9 @@ mod tests {
         let taken = Arc::new(AtomicUsize::new(0));
         let governor = |at: Instant| {
             let taken = Arc::clone(&taken);
-            let action = move || drop(taken.fetch_add(1, Ordering::Relaxed));
+            let action = move || {
+                taken.fetch_add(1, Ordering::Relaxed);
+            };
             Governor::unlimited().with_overstay(Some(Arc::new(Overstay::new(at, action))))
         };
         let later = governor(Instant::now() + Duration::from_secs(3600));

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use oxrdf::{Term, Variable};
 use pythia_sparql::scope::Variables;
 
-use super::equality::Kinds;
+use super::element::Kinds;
 use pythia_exec::explain::CostId;
 use pythia_exec::plan::duplicates::without_duplicates;
 use pythia_exec::plan::operators::Pattern;

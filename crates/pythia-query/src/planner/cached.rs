@@ -4,8 +4,8 @@
 use pythia_rdf::TermId;
 use pythia_store::{End, GraphFilter, Snapshot};
 
-use super::bgp::{Element, PatternGraph, PatternTerm, Triple};
 use super::builder::Builder;
+use super::element::{Element, PatternGraph, PatternTerm, Triple};
 use super::join_method::JoinMethod;
 use pythia_exec::plan::step::{Access, GraphPosition, Position, SlotPattern, StepKind};
 

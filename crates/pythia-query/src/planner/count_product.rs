@@ -9,9 +9,9 @@ use pythia_sparql::scope::{Variables, certain};
 use spargebra::algebra::{AggregateExpression, Expression, GraphPattern};
 use spargebra::term::{NamedNodePattern, TermPattern, TriplePattern};
 
-use super::bgp::Element;
 use super::builder::{Builder, Planned};
 use super::components::{Operands, join};
+use super::element::Element;
 use super::group::{self, conjuncts, take_apart};
 use super::path_count::{counts_all, sum_of};
 use super::sequence::project;

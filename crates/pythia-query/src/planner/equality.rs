@@ -4,15 +4,15 @@
 //! both share a slot while the patterns of the group are joined; the second variable is bound to its value afterwards.
 
 use oxrdf::Variable;
-use pythia_rdf::{TermId, TermKind};
+use pythia_rdf::TermKind;
 use pythia_sparql::scope::{Variables, mentioned, term_variable, triple_variables};
-use pythia_store::statistics::KindSet;
-use pythia_store::{PredicateStatistics, QuadPattern};
+use pythia_store::QuadPattern;
 use spargebra::algebra::Expression;
 use spargebra::term::{NamedNodePattern, TermPattern, TriplePattern};
 
 use super::Planner;
 use super::builder::{Builder, StandIns};
+use super::element::Kinds;
 use super::group::{GroupFilter, Operands};
 use pythia_exec::error::QueryError;
 use pythia_exec::plan::dataset::GraphScope;
@@ -168,37 +168,6 @@ impl Planner<'_> {
             }
             _ => Ok(Kinds::ANY),
         }
-    }
-}
-
-/// Kinds of the terms that a variable is bound to.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Kinds {
-    pub(crate) set: KindSet,
-    /// The predicate whose objects they are, if that is how they are known.
-    pub(crate) predicate: Option<TermId>,
-}
-
-impl Kinds {
-    pub(crate) const ANY: Self = Self {
-        set: KindSet(u128::MAX),
-        predicate: None,
-    };
-    pub(crate) const RESOURCES: Self = Self {
-        set: KindSet(1 << TermKind::Iri as u32 | 1 << TermKind::BlankNode as u32),
-        predicate: None,
-    };
-
-    /// Returns the kinds of a predicate's objects.
-    pub(crate) fn of_objects(statistics: &PredicateStatistics) -> Self {
-        Self {
-            set: statistics.object_kinds,
-            predicate: Some(statistics.predicate),
-        }
-    }
-
-    pub(crate) fn count(self) -> u32 {
-        self.set.0.count_ones()
     }
 }
 

@@ -12,8 +12,8 @@ use pythia_store::GraphFilter;
 use spargebra::algebra::{Expression, GraphPattern, PropertyPathExpression};
 use spargebra::term::{NamedNodePattern, TermPattern, TriplePattern};
 
-use super::bgp::{Element, PatternGraph, PatternTerm, Triple};
 use super::builder::Builder;
+use super::element::{Element, PatternGraph, PatternTerm, Triple};
 use super::labelled;
 use super::path_estimate::estimate;
 use super::triple_term::{Unfinished, ground_term};
@@ -159,6 +159,7 @@ impl Planner<'_> {
         for (place, pattern) in &confined {
             group.rest[*place] = pattern;
         }
+        let unmatched = self.take_not_exists(builder, &mut group, graph)?;
         self.start_from_exists(builder, &mut group, graph)?;
         self.join_first(builder, &mut group, graph, |builder, pattern| {
             !builder.nested && sequence::is_sequence(pattern)
@@ -213,7 +214,7 @@ impl Planner<'_> {
         for filter in filters {
             self.push_filter(builder, filter.expression, graph)?;
         }
-        Ok(())
+        self.drop_matched(builder, unmatched, graph)
     }
 
     /// Joins those operands of the rest from whose solutions the patterns of the group can start, because these always

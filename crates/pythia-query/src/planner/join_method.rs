@@ -4,8 +4,8 @@
 
 use pythia_store::{End, GraphFilter, Order, ReadCosts};
 
-use super::bgp::{Element, PatternGraph, PatternTerm, Triple};
 use super::cached::CachedPair;
+use super::element::{Element, PatternGraph, PatternTerm, Triple};
 use pythia_exec::plan::step::{Access, PathStep, Position};
 
 /// Cost of visiting one tuple page and decoding a list.
@@ -256,19 +256,6 @@ impl Joined {
         bound.fold(self.rows * triple.count, |rows, (slot, distinct)| {
             rows / self.distinct(slot).max(distinct)
         })
-    }
-
-    /// Returns the number of terms among which a bound object selects one, or 1 if the object is not a bound
-    /// variable.
-    pub(super) fn objects_bound(&self, triple: &Triple) -> f64 {
-        match triple.object {
-            PatternTerm::Slot(slot) if self.is_bound(slot) => {
-                let slots = triple.slots().filter(|(s, _)| *s == slot);
-                let objects = slots.last().map_or(1.0, |(_, distinct)| distinct);
-                self.distinct(slot).max(objects)
-            }
-            _ => 1.0,
-        }
     }
 
     /// Lists the methods to join a triple pattern, after which there are `rows` solutions.

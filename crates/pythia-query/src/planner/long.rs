@@ -9,7 +9,7 @@
 use std::cmp::Ordering;
 use std::collections::BinaryHeap;
 
-use super::bgp::Element;
+use super::element::Element;
 use super::join_method::JoinMethod;
 use super::order::{LEFT_BEHIND, OrderSearch, PartialOrder};
 use pythia_exec::error::QueryError;
@@ -101,7 +101,7 @@ impl<'s, 'a> Long<'s, 'a> {
                 self.queue_of(candidate.element).push(candidate);
             }
         }
-        for slot in self.search.place(&mut self.state, chosen, &method) {
+        for slot in self.place(chosen, &method) {
             for element in std::mem::take(&mut self.elements[slot]) {
                 if !self.state.placed[element] {
                     self.queue(element)?;
@@ -109,6 +109,20 @@ impl<'s, 'a> Long<'s, 'a> {
             }
         }
         Ok((chosen, method))
+    }
+
+    /// Joins an element and applies the filters that become possible. Returns the slots that it binds.
+    fn place(&mut self, element: usize, method: &JoinMethod) -> Vec<usize> {
+        let joined = &mut self.state.joined;
+        let bound = joined.join(&self.search.elements[element], method);
+        for filter in self.search.filters {
+            let waited = filter.slots.iter().any(|slot| bound.contains(slot));
+            if waited && filter.slots.iter().all(|&slot| joined.is_bound(slot)) {
+                joined.rows *= filter.share;
+            }
+        }
+        self.state.placed[element] = true;
+        bound
     }
 
     /// Removes the first few valid candidates from a queue.

@@ -5,13 +5,14 @@
 //! semantics requires to be evaluated alone ([`can_seed`](pythia_sparql::scope::can_seed)) are planned separately and joined by hash. There is
 //! no logical plan and no rule set: the planner builds the physical plan while it walks the algebra.
 
-pub(crate) mod bgp;
+mod bgp;
 pub(crate) mod builder;
 mod cached;
 mod complement;
 mod components;
 mod constants;
 mod count_product;
+mod element;
 mod equality;
 pub(crate) mod exists;
 mod graph;
@@ -32,6 +33,7 @@ mod search;
 mod semi_join;
 mod sequence;
 mod service;
+mod set_estimate;
 mod sub_select;
 #[cfg(test)]
 mod tests;

@@ -13,8 +13,8 @@ use pythia_sparql::scope::{Variables, can_seed, certain, in_scope};
 use spargebra::algebra::{GraphPattern, PropertyPathExpression};
 use spargebra::term::{NamedNodePattern, TermPattern, TriplePattern};
 
-use super::bgp::{Branch, Element, Inside, Operand};
 use super::builder::Builder;
+use super::element::{Branch, Element, Inside, Operand};
 use super::group::{Operands, take_apart};
 use super::{PlanError, Planner};
 use pythia_exec::plan::dataset::GraphScope;

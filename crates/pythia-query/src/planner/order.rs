@@ -10,17 +10,18 @@
 //!
 //! The search checks the query's deadline.
 
-use pythia_rdf::TermId;
-use pythia_store::{End, ReadCosts, Snapshot, Statistics};
-use rustc_hash::FxHashMap;
 use std::cell::{Cell, RefCell};
+use std::rc::Rc;
 
-use super::bgp::{Element, Inside, Operand, PatternTerm, Triple};
+use pythia_store::{End, ReadCosts, Snapshot};
+use rustc_hash::FxHashMap;
+
 use super::builder::Knowledge;
 use super::cached::{self, CachedPair};
+use super::element::{Element, FilterHint, Inside, Operand};
 use super::join_method::{JoinMethod, Joined};
 use super::long;
-use super::push_down::FilterHint;
+use super::set_estimate::{SetEstimate, SetEstimates};
 use pythia_exec::error::QueryError;
 use pythia_exec::limits::governor::Governor;
 use pythia_exec::plan::counts::Counts;
@@ -55,15 +56,9 @@ pub(super) struct Start<'a> {
 /// The input of a search.
 pub(super) struct OrderSearch<'a> {
     pub(super) elements: &'a [Element],
-    filters: &'a [FilterHint],
-    /// Statistics of the store, or `None` if the query may not use them.
-    statistics: Option<&'a Statistics>,
+    pub(super) filters: &'a [FilterHint],
     reads: ReadCosts,
-    /// For each triple pattern with a variable subject and a constant predicate: the patterns of its star,
-    /// that is, the first 64 elements with the same subject and a constant predicate.
-    stars: Vec<u64>,
-    /// Cache of the number of links per subject, by the patterns that the subject already matches.
-    links: RefCell<FxHashMap<(u64, TermId), Option<f64>>>,
+    sets: SetEstimates<'a>,
     mentions: Vec<f64>,
     /// Pairs of patterns that a cached attribute joins.
     cached: Vec<CachedPair>,
@@ -82,6 +77,8 @@ pub(super) struct PartialOrder {
     pub(super) joined: Joined,
     pub(super) placed: Vec<bool>,
     mask: u64,
+    /// Share of solutions that passes the filters up to now.
+    share: f64,
     pub(super) cost: f64,
     /// The previous state, the joined element and the method.
     step: Option<(usize, usize, JoinMethod)>,
@@ -103,17 +100,9 @@ impl<'a> OrderSearch<'a> {
         governor: &'a Governor,
     ) -> Self {
         let mut mentions = vec![0.0; slots];
-        let mut subjects: FxHashMap<usize, u64> = FxHashMap::default();
-        for (index, element) in elements.iter().enumerate() {
+        for element in elements {
             element.each_slot(|slot, _| mentions[slot] += 1.0);
-            if let (Some((slot, _)), true) = (star_key(element), index < NUMBERED_MAX) {
-                *subjects.entry(slot).or_default() |= 1 << index;
-            }
         }
-        // Elements beyond the 64th have no bit.
-        let star = |element| {
-            star_key(element).map_or(0, |(slot, _)| subjects.get(&slot).copied().unwrap_or(0))
-        };
         let branches = elements.iter().map(|element| match element {
             Element::Operand(Operand {
                 inside: Inside::Branches(branches),
@@ -129,10 +118,8 @@ impl<'a> OrderSearch<'a> {
             operands: RefCell::default(),
             elements,
             filters,
-            statistics: counts.of_store(),
+            sets: SetEstimates::new(elements, filters, counts.of_store()),
             reads: snapshot.estimates().read_costs(),
-            stars: elements.iter().map(star).collect(),
-            links: RefCell::default(),
             mentions,
             cached: cached::pairs(elements, snapshot),
             governor,
@@ -148,14 +135,12 @@ impl<'a> OrderSearch<'a> {
     ) -> Result<Vec<(usize, JoinMethod)>, QueryError> {
         let count = left.len();
         let start = self.start(start, left);
-        // A mask now means another set.
-        self.operands.borrow_mut().clear();
-        if count > NUMBERED_MAX {
+        if left.iter().any(|element| *element >= NUMBERED_MAX) {
             return long::order(self, start);
         }
+        self.begin(&start.joined);
         let (greedy, PartialOrder { cost, .. }) = self.greedy(start.clone(), count)?;
-        let are_numbered = left.iter().all(|element| *element < NUMBERED_MAX);
-        if !(2..=ELEMENTS_MAX).contains(&count) || !are_numbered {
+        if !(2..=ELEMENTS_MAX).contains(&count) {
             return Ok(greedy);
         }
         let looks = (cost * SEARCH_SHARE / LOOK).min(LOOKS_MAX);
@@ -197,9 +182,16 @@ impl<'a> OrderSearch<'a> {
             },
             placed,
             mask: 0,
+            share: 1.0,
             cost: 0.0,
             step: None,
         }
+    }
+
+    /// Forgets what is known of sets of elements: they are joined to other solutions now.
+    fn begin(&self, start: &Joined) {
+        self.sets.begin(start);
+        self.operands.borrow_mut().clear();
     }
 
     fn greedy(
@@ -222,7 +214,7 @@ impl<'a> OrderSearch<'a> {
                 }
             }
             let (_, element, method) = best.expect("there are elements left, each with a method");
-            self.place(&mut state, element, &method);
+            self.place(&mut state, element, &method)?;
             order.push((element, method));
         }
         Ok((order, state))
@@ -240,10 +232,11 @@ impl<'a> OrderSearch<'a> {
             },
             placed: (0..self.elements.len()).map(|e| e >= count).collect(),
             mask: 0,
+            share: 1.0,
             cost: 0.0,
             step: None,
         };
-        self.operands.borrow_mut().clear();
+        self.begin(joined);
         let (_, end) = self.greedy(start, count)?;
         Ok((end.joined.rows, end.cost))
     }
@@ -324,7 +317,7 @@ impl<'a> OrderSearch<'a> {
             let next = std::mem::take(&mut reached[size + 1]);
             for (from, element, method) in most_promising(next, width) {
                 let mut state = states[from].clone();
-                self.place(&mut state, element, &method);
+                self.place(&mut state, element, &method)?;
                 state.step = Some((from, element, method));
                 frontier.push(states.len());
                 states.push(state);
@@ -365,22 +358,62 @@ impl<'a> OrderSearch<'a> {
         element: usize,
         methods: &mut Vec<JoinMethod>,
     ) -> Result<(), QueryError> {
+        let rows = self.rows_with(state, 1 << element)?;
         match &self.elements[element] {
             Element::Path(_) => self.methods_alone(&state.joined, element, None, methods)?,
             Element::Operand(operand) => {
                 methods.clear();
-                let mask = (self.elements.len() <= NUMBERED_MAX).then_some(state.mask);
-                methods.push(self.operand_method(&state.joined, mask, element, operand)?);
+                methods.push(self.operand_method(
+                    &state.joined,
+                    Some(state.mask),
+                    element,
+                    operand,
+                )?);
             }
-            Element::Triple(triple) => {
-                let rows = self.star_rows(state, element);
-                self.methods_alone(&state.joined, element, rows, methods)?;
-                methods.extend(self.intersection(state, element));
-                let rows = rows.unwrap_or_else(|| state.joined.rows_after(triple));
-                methods.extend(self.cached_ways(state, element, triple, rows));
+            Element::Triple(_) => {
+                self.methods_alone(&state.joined, element, Some(rows), methods)?;
+                methods.extend(self.intersection(state, element)?);
+                return self.cached_ways(state, element, rows, methods);
             }
         }
+        methods.iter_mut().for_each(|method| method.rows = rows);
         Ok(())
+    }
+
+    /// Estimates the solutions after joining more elements, before any more filters.
+    fn rows_with(&self, state: &PartialOrder, more: u64) -> Result<f64, QueryError> {
+        Ok(self.estimate_of(state.mask | more)?.unfiltered * state.share)
+    }
+
+    /// Estimates a set of elements.
+    fn estimate_of(&self, set: u64) -> Result<Rc<SetEstimate>, QueryError> {
+        if let Some(known) = self.sets.known(set) {
+            return Ok(known);
+        }
+        let Some(other) = self.sets.last_other(set) else {
+            return Ok(self.sets.of_triples(set));
+        };
+        let before = set & !(1 << other);
+        let known = self.estimate_of(before)?;
+        let joined = Joined {
+            rows: known.rows(),
+            distinct: known.distinct.clone(),
+            sorted: None,
+            unit: false,
+            reads: self.reads,
+        };
+        let method = match &self.elements[other] {
+            Element::Operand(operand) => {
+                self.operand_method(&joined, Some(before), other, operand)?
+            }
+            Element::Path(path) => joined.path_method(path),
+            Element::Triple(_) => unreachable!("triple patterns are estimated together"),
+        };
+        let factor = match joined.rows > 0.0 {
+            true => method.rows / joined.rows,
+            false => 0.0,
+        };
+        Ok(self.sets.of_other(before, other, factor))
     }
 
     /// Lists the methods to join an element alone. `rows` is the number of solutions after it; by default it is
@@ -415,131 +448,95 @@ impl<'a> OrderSearch<'a> {
         Ok(())
     }
 
-    /// Estimates the solutions after joining a pattern to others of its star, from the predicates that
-    /// subjects have in common.
-    fn star_rows(&self, state: &PartialOrder, element: usize) -> Option<f64> {
-        let statistics = self.statistics?;
-        let having = self.stars[element] & state.mask;
-        let (Element::Triple(triple), Some((_, predicate)), true) = (
-            &self.elements[element],
-            star_key(&self.elements[element]),
-            having != 0,
-        ) else {
-            return None;
-        };
-        let mut memo = self.links.borrow_mut();
-        let links = *memo.entry((having, predicate)).or_insert_with(|| {
-            let members = (0..NUMBERED_MAX).filter(|index| having >> index & 1 == 1);
-            let predicates = members.filter_map(|index| star_key(&self.elements[index]));
-            let predicates: Vec<TermId> = predicates.map(|(_, predicate)| predicate).collect();
-            let sets = &statistics.characteristic;
-            sets.links_per_subject(&predicates, predicate)
-        });
-        let all = statistics.predicate(predicate)?.quads.max(1) as f64;
-        // A constant object, the graph, and a bound object each keep only a share of the links.
-        let rows = state.joined.rows * links? * triple.count / all;
-        Some(rows / state.joined.objects_bound(triple))
-    }
-
     /// Returns the method to join an element together with all others that bind the same slot from known ends,
     /// by intersecting their lists. Returns it only for the first of these elements.
-    fn intersection(&self, state: &PartialOrder, element: usize) -> Option<JoinMethod> {
-        let slot = state.joined.new_end(&self.elements[element])?;
+    fn intersection(
+        &self,
+        state: &PartialOrder,
+        element: usize,
+    ) -> Result<Option<JoinMethod>, QueryError> {
+        let joined = &state.joined;
+        let Some(slot) = joined.new_end(&self.elements[element]) else {
+            return Ok(None);
+        };
         let is_member = |&other: &usize| {
-            !state.placed[other] && state.joined.new_end(&self.elements[other]) == Some(slot)
+            !state.placed[other] && joined.new_end(&self.elements[other]) == Some(slot)
         };
         let members: Vec<usize> = (0..self.elements.len().min(NUMBERED_MAX))
             .filter(is_member)
             .collect();
         if members.len() < 2 || members[0] != element {
-            return None;
+            return Ok(None);
         }
-        let mut joined = state.joined.clone();
-        let mut read = 0.0;
-        for &member in &members {
-            let Element::Triple(triple) = &self.elements[member] else {
-                continue;
-            };
-            read += state.joined.list_cost(triple)?;
-            let rows = joined.rows_after(triple);
-            let method = JoinMethod {
-                rows,
-                ..JoinMethod::default()
-            };
-            joined.join(&self.elements[member], &method);
-        }
-        Some(JoinMethod {
-            members: members.iter().fold(0, |mask, member| mask | 1 << member),
-            rows: joined.rows,
-            cost: read + state.joined.output_cost(joined.rows),
-            sorted: state.joined.sorted,
+        let lists = members
+            .iter()
+            .filter_map(|&member| match &self.elements[member] {
+                Element::Triple(triple) => Some(joined.list_cost(triple)),
+                Element::Path(_) | Element::Operand(_) => None,
+            });
+        let Some(read) = lists.sum::<Option<f64>>() else {
+            return Ok(None);
+        };
+        let members = members.iter().fold(0, |mask, member| mask | 1 << member);
+        let rows = self.rows_with(state, members)?;
+        Ok(Some(JoinMethod {
+            members,
+            rows,
+            cost: read + joined.output_cost(rows),
+            sorted: joined.sorted,
             access: None,
-        })
+        }))
     }
 
-    /// Lists the methods to join an edge (`rows` solutions after it) together with an attribute that is cached
+    /// Adds the methods to join an edge (`edges` solutions after it) together with an attribute that is cached
     /// beside the nodes at its other end.
     fn cached_ways(
         &self,
         state: &PartialOrder,
         element: usize,
-        edge: &Triple,
-        rows: f64,
-    ) -> impl Iterator<Item = JoinMethod> {
+        edges: f64,
+        methods: &mut Vec<JoinMethod>,
+    ) -> Result<(), QueryError> {
         let joined = &state.joined;
-        let pairs = self.cached.iter().filter(move |pair| pair.edge == element);
-        pairs.filter_map(move |pair| {
+        for pair in self.cached.iter().filter(|pair| pair.edge == element) {
+            let Element::Triple(edge) = &self.elements[element] else {
+                continue;
+            };
             let known = match pair.end {
                 End::Subject => edge.subject,
                 End::Object => edge.object,
             };
-            let Element::Triple(attribute) = &self.elements[pair.attribute] else {
-                return None;
-            };
             let is_possible = joined.is_known(known)
                 && !joined.is_bound(pair.neighbour)
                 && !state.placed[pair.attribute];
-            let edge_way = JoinMethod {
-                rows,
-                ..JoinMethod::default()
-            };
-            is_possible.then(|| {
-                let mut after_edge = state.clone();
-                self.place(&mut after_edge, element, &edge_way);
-                let independent = after_edge.joined.rows_after(attribute);
-                let found = self.star_rows(&after_edge, pair.attribute);
-                joined.cached_way(pair, rows, found.unwrap_or(independent))
-            })
-        })
+            if is_possible {
+                let rows = self.rows_with(state, 1 << element | 1 << pair.attribute)?;
+                methods.push(joined.cached_way(pair, edges, rows));
+            }
+        }
+        Ok(())
     }
 
-    /// Marks an element as joined and applies the filters that become possible. Returns the slots that it
-    /// binds.
-    pub(super) fn place(
+    /// Marks an element as joined by a method.
+    fn place(
         &self,
         state: &mut PartialOrder,
         element: usize,
         method: &JoinMethod,
-    ) -> Vec<usize> {
-        let mut bound = state.joined.join(&self.elements[element], method);
-        for member in members_of(method, element) {
-            bound.extend(state.joined.join(&self.elements[member], method));
+    ) -> Result<(), QueryError> {
+        for member in members_of(method, element).chain([element]) {
             state.placed[member] = true;
+            state.mask |= 1 << member;
         }
-        state.mask |= method.members;
+        let estimate = self.estimate_of(state.mask)?;
         let joined = &mut state.joined;
-        for filter in self.filters {
-            let waited = filter.slots.iter().any(|slot| bound.contains(slot));
-            if waited && filter.slots.iter().all(|&slot| joined.is_bound(slot)) {
-                joined.rows *= filter.share;
-            }
-        }
-        state.placed[element] = true;
-        if element < NUMBERED_MAX {
-            state.mask |= 1 << element;
-        }
+        joined.rows = estimate.rows();
+        joined.distinct.clone_from(&estimate.distinct);
+        joined.sorted = method.sorted;
+        joined.unit = false;
+        state.share = estimate.share;
         state.cost += method.cost;
-        bound
+        Ok(())
     }
 }
 
@@ -570,15 +567,4 @@ fn most_promising(
     found.truncate(width);
     let found = found.into_iter();
     found.map(|(_, (_, from, element, method))| (from, element, method))
-}
-
-/// Returns the subject's slot and the predicate if the element can be part of a star.
-fn star_key(element: &Element) -> Option<(usize, TermId)> {
-    match element {
-        Element::Triple(triple) => match (triple.subject, triple.predicate) {
-            (PatternTerm::Slot(slot), PatternTerm::Constant(predicate)) => Some((slot, predicate)),
-            _ => None,
-        },
-        Element::Path(_) | Element::Operand(_) => None,
-    }
 }

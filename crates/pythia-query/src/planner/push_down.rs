@@ -2,18 +2,17 @@
 //! of filters.
 
 use std::ops::Range;
-use std::sync::Arc;
 
 use oxrdf::Variable;
 use pythia_rdf::TermId;
 use pythia_sparql::scope::variables_of;
+use pythia_store::End;
 use pythia_store::statistics::KindSet;
-use pythia_store::{End, Order};
 use spargebra::algebra::{Expression, Function};
 
 use super::Planner;
-use super::bgp::{Element, PatternGraph, PatternTerm, Triple};
 use super::builder::Builder;
+use super::element::{Confined, Element, FilterHint, PatternGraph, PatternTerm, Triple};
 use super::group::GroupFilter;
 use pythia_exec::error::QueryError;
 use pythia_exec::expression::CompiledExpression;
@@ -23,35 +22,6 @@ use pythia_exec::expression::id_set::{IdSet, intersection, normal};
 const MATCHES_MIN: f64 = 1000.0;
 /// Maximum number of ranges; more are merged into one, because each costs a seek.
 const RANGES_MAX: usize = 64;
-
-/// Properties of a group's filter that the join order uses.
-#[derive(Clone, Debug)]
-pub(crate) struct FilterHint {
-    /// Slots that the filter reads.
-    pub(crate) slots: Vec<usize>,
-    /// Share of solutions that pass.
-    pub(crate) share: f64,
-}
-
-/// Ids to which a scan of a pattern restricts its subjects or objects.
-#[derive(Clone, Debug)]
-pub(crate) struct Confined {
-    pub(crate) end: End,
-    pub(crate) ids: Arc<[Range<u64>]>,
-    /// Matches within the ranges.
-    pub(crate) count: f64,
-}
-
-impl Confined {
-    /// Returns whether a scan in this order can seek to the ids.
-    pub(crate) fn is_read_by(&self, order: Order) -> bool {
-        order
-            == match self.end {
-                End::Subject => Order::Pso,
-                End::Object => Order::Pos,
-            }
-    }
-}
 
 impl Planner<'_> {
     /// Restricts patterns by the filters over one variable. `listed` are filters that an operand of the group has replaced.

@@ -1,24 +1,101 @@
-//! `FILTER EXISTS` as a semi-join that begins with the solutions of its pattern.
+//! `FILTER EXISTS` as a semi-join that begins with the solutions of its pattern, and `FILTER NOT EXISTS` as an anti-join
+//! that hashes them.
 //!
 //! Usually `EXISTS` tests the rows of its group. If its pattern has far fewer solutions than any pattern of the group, the
-//! distinct terms that the pattern gives the shared variables are found first, and the group is joined with them.
+//! distinct terms that the pattern gives the shared variables are found first, and the group is joined with them. For
+//! `NOT EXISTS` they are found last, and the solutions that have them are dropped.
 
 use oxrdf::Variable;
 use pythia_sparql::path_expansion;
 use pythia_sparql::scope::{Variables, can_seed, certain, in_scope};
 use spargebra::algebra::{Expression, GraphPattern};
 
-use super::bgp::Element;
 use super::builder::Builder;
+use super::element::Element;
 use super::group::{GroupFilter, Operands, take_apart};
+use super::join::hash_join;
 use super::order::{OrderSearch, Start};
 use super::{PlanError, Planner, Planning};
 use pythia_exec::plan::dataset::GraphScope;
+use pythia_exec::plan::operators::JoinKind;
 
 /// Least number of matches of each pattern of the group, as a multiple of the solutions to begin with.
 const MATCHES_PER_SOLUTION: f64 = 4.0;
+/// Number of solutions that are hashed in the time of testing one row.
+const HASHED_PER_TEST: f64 = 4.0;
+
+/// A `NOT EXISTS` that waits until the group is joined.
+pub(super) struct Unmatched<'p> {
+    filter: GroupFilter<'p>,
+    pattern: Distinct,
+    /// Estimated number of the pattern's solutions.
+    rows: f64,
+}
 
 impl Planner<'_> {
+    /// Takes those `NOT EXISTS` out of a group that drop few of its solutions, because their patterns have far fewer.
+    pub(super) fn take_not_exists<'p>(
+        &self,
+        builder: &Builder,
+        group: &mut Operands<'p>,
+        graph: &GraphScope,
+    ) -> Result<Vec<Unmatched<'p>>, PlanError> {
+        let mut taken = Vec::new();
+        if builder.nested || !self.has_patterns_alone(group, graph) {
+            return Ok(taken);
+        }
+        for filter in std::mem::take(&mut group.filters) {
+            let pattern = match filter.expression {
+                Expression::Not(exists) => distinct_pattern(exists, &filter.waits_for),
+                _ => None,
+            };
+            let Some(pattern) = pattern else {
+                group.filters.push(filter);
+                continue;
+            };
+            let rows = self.rows_alone(&pattern.body, graph)?;
+            match self.has_more_matches(group, graph, rows * MATCHES_PER_SOLUTION)? {
+                true => taken.push(Unmatched {
+                    filter,
+                    pattern,
+                    rows,
+                }),
+                false => group.filters.push(filter),
+            }
+        }
+        Ok(taken)
+    }
+
+    /// Drops the solutions for which a pattern that was taken out of the group has a match.
+    pub(super) fn drop_matched(
+        &self,
+        builder: &mut Builder,
+        unmatched: Vec<Unmatched<'_>>,
+        graph: &GraphScope,
+    ) -> Planning {
+        for Unmatched {
+            filter,
+            pattern,
+            rows,
+        } in unmatched
+        {
+            if rows < builder.known.rows * HASHED_PER_TEST {
+                let matched = self.plan(&pattern.distinct, graph, None)?;
+                hash_join(builder, matched, |_| JoinKind::Minus)?;
+            } else {
+                self.push_filter(builder, filter.expression, graph)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Returns whether terms inserted from outside, or a graph that varies, leave the meaning of a pattern as it is alone,
+    /// and the group has triple patterns to compare with.
+    fn has_patterns_alone(&self, group: &Operands<'_>, graph: &GraphScope) -> bool {
+        let is_fixed = matches!(graph, GraphScope::Fixed(_) | GraphScope::Merged);
+        is_fixed && self.inserted.is_empty() && !group.triples.is_empty()
+    }
+
     /// Begins the pipeline with the solutions of an `EXISTS` of the group, and removes that filter, if this saves reads.
     pub(super) fn start_from_exists(
         &self,
@@ -26,14 +103,12 @@ impl Planner<'_> {
         group: &mut Operands<'_>,
         graph: &GraphScope,
     ) -> Planning {
-        let is_fixed = matches!(graph, GraphScope::Fixed(_) | GraphScope::Merged);
-        if !builder.is_unit() || !is_fixed || !self.inserted.is_empty() || group.triples.is_empty()
-        {
+        if !builder.is_unit() || !self.has_patterns_alone(group, graph) {
             return Ok(());
         }
         let mut fewest: Option<(f64, usize, GraphPattern)> = None;
         for (place, filter) in group.filters.iter().enumerate() {
-            let Some(pattern) = distinct_pattern(filter) else {
+            let Some(pattern) = distinct_pattern(filter.expression, &filter.waits_for) else {
                 continue;
             };
             let rows = self.rows_alone(&pattern.body, graph)?;
@@ -109,11 +184,10 @@ struct Distinct {
 }
 
 /// Returns the pattern of an `EXISTS` that is true exactly if the row is compatible with one of the pattern's solutions.
-fn distinct_pattern(filter: &GroupFilter<'_>) -> Option<Distinct> {
-    let Expression::Exists(pattern) = filter.expression else {
+fn distinct_pattern(exists: &Expression, shared: &Variables) -> Option<Distinct> {
+    let Expression::Exists(pattern) = exists else {
         return None;
     };
-    let shared = &filter.waits_for;
     if !is_semi_join(pattern, shared) {
         return None;
     }
@@ -133,19 +207,12 @@ fn is_semi_join(pattern: &GraphPattern, shared: &Variables) -> bool {
 /// Returns a pattern with one solution for each combination of terms of the shared variables for which an `EXISTS` is true;
 /// `None` if more than these terms decide.
 pub(super) fn distinct_of_exists(exists: &Expression, shared: &Variables) -> Option<GraphPattern> {
-    let Expression::Exists(pattern) = exists else {
-        return None;
-    };
-    if !is_semi_join(pattern, shared) {
-        return None;
-    }
-    let mut body = (**pattern).clone();
-    path_expansion::expand(&mut body);
+    let Distinct { body, distinct } = distinct_pattern(exists, shared)?;
     let is_distinct = matches!(&body, GraphPattern::Bgp { patterns } if patterns.len() == 1)
         && in_scope(&body).is_subset(shared);
     Some(match is_distinct {
         true => body,
-        false => distinct(body, shared),
+        false => distinct,
     })
 }
 

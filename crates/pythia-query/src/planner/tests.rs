@@ -3,18 +3,23 @@
 use std::io::Cursor;
 use std::sync::Arc;
 
+use oxrdf::{NamedNodeRef, TermRef};
 use pythia_io::{MemoryStorage, Storage};
 use pythia_rdf::{Compression, RdfFormat, Source};
 use pythia_sparql::Query;
 use pythia_sparql::pattern_of;
 use pythia_sparql::scope::in_scope;
 use pythia_store::load::{LoadOptions, load};
-use pythia_store::{OpenOptions, Snapshot, Store};
+use pythia_store::{GraphFilter, OpenOptions, Snapshot, Store};
 
 use super::Planner;
+use super::element::{Element, FilterHint, PatternGraph, PatternTerm, Triple};
+use super::join_method::Joined;
+use super::set_estimate::SetEstimates;
 use pythia_exec::error::QueryError;
 use pythia_exec::expression::EvaluationContext;
 use pythia_exec::limits::governor::Governor;
+use pythia_exec::plan::counts::Counts;
 use pythia_exec::plan::dataset::Dataset;
 
 /// Returns a snapshot of a few quads with three predicates.
@@ -108,5 +113,178 @@ fn planning_takes_steps_in_proportion_to_the_patterns() {
             long <= short * 10,
             "{short} checks for 500 patterns, {long} for 4,000"
         );
+    }
+}
+
+/// Branches of a UNION, each of two patterns, joined with a pattern outside.
+fn union(branches: usize) -> String {
+    let branch = |n: usize| {
+        format!(
+            "{{ ?s <http://e/next> ?n . ?n <http://e/value> \"{}\" }}",
+            n % 7
+        )
+    };
+    let branches: Vec<String> = (0..branches).map(branch).collect();
+    format!(
+        "SELECT * {{ ?s <http://e/name> ?name . {} }}",
+        branches.join(" UNION ")
+    )
+}
+
+/// OPTIONALs, each inside the one before.
+fn tower(floors: usize) -> String {
+    let floor = |n: usize| format!("OPTIONAL {{ ?n{n} <http://e/next> ?n{} ", n + 1);
+    let floors_up: String = (0..floors).map(floor).collect();
+    format!(
+        "SELECT * {{ ?n0 <http://e/name> ?name {floors_up} {} }}",
+        "}".repeat(floors)
+    )
+}
+
+/// OPTIONALs, one after the other.
+fn options(count: usize) -> String {
+    let option = |n: usize| format!("OPTIONAL {{ ?n{n} <http://e/next> ?n{} }} ", n + 1);
+    let options: String = (0..count).map(option).collect();
+    format!("SELECT * {{ ?n0 <http://e/name> ?name {options} }}")
+}
+
+/// All pairs of some nodes, of which each has an edge to every other.
+fn clique(nodes: usize) -> String {
+    let pairs = (0..nodes).flat_map(|a| (0..a).map(move |b| (a, b)));
+    let patterns = pairs.map(|(a, b)| format!("?n{a} <http://e/next> ?n{b} . "));
+    format!("SELECT * {{ {} }}", patterns.collect::<String>())
+}
+
+/// A star for each of some nodes, and filters that make all values equal to each other.
+fn equal(nodes: usize) -> String {
+    let patterns = (0..nodes).map(|n| format!("?n{n} <http://e/value> ?v{n} . "));
+    let pairs = (0..nodes).flat_map(|a| (0..a).map(move |b| (a, b)));
+    let filters = pairs.map(|(a, b)| format!("FILTER(?v{a} = ?v{b}) "));
+    let (patterns, filters): (String, String) = (patterns.collect(), filters.collect());
+    format!("SELECT * {{ {patterns} {filters} }}")
+}
+
+/// EXISTS and NOT EXISTS of the same group, by turns.
+fn tests(count: usize) -> String {
+    let test = |n: usize| {
+        let not = if n % 2 == 0 { "" } else { "NOT " };
+        format!(
+            "FILTER {not}EXISTS {{ ?s <http://e/next> ?n . ?n <http://e/value> \"{}\" }} ",
+            n % 7
+        )
+    };
+    let tests: String = (0..count).map(test).collect();
+    format!("SELECT * {{ ?s <http://e/name> ?name . ?s <http://e/value> ?v {tests} }}")
+}
+
+#[test]
+fn hostile_shapes_are_planned_in_few_steps() {
+    let snapshot = snapshot();
+    // Name, shape, a size and the steps per part of the larger query that are allowed at most.
+    let shapes: [(&str, fn(usize) -> String, usize, u64); 6] = [
+        ("branches", union, 200, 60),
+        ("tower", tower, 60, 60),
+        ("options", options, 100, 60),
+        ("clique", clique, 10, 4000),
+        ("equal", equal, 12, 400),
+        ("tests", tests, 60, 60),
+    ];
+    for (name, shape, size, allowed) in shapes {
+        let [small, large] = [size, size * 2].map(|n| checks(&snapshot, &shape(n), u64::MAX));
+        let (small, large) = (small.unwrap(), large.unwrap());
+        eprintln!("{name}: {small} steps for {size}, {large} for {}", size * 2);
+        assert!(
+            large <= allowed * 2 * size as u64,
+            "{name}: {small} steps for {size}, {large} for {}",
+            size * 2
+        );
+    }
+}
+
+/// Slots of the random patterns.
+const SLOTS: usize = 4;
+
+/// A random triple pattern over a few slots, one of the snapshot's predicates, and sometimes a constant end.
+fn random_pattern(snapshot: &Snapshot, mut random: impl FnMut(usize) -> usize) -> Element {
+    let id = |name: &str| {
+        let iri = format!("http://e/{name}");
+        let term = TermRef::NamedNode(NamedNodeRef::new_unchecked(&iri));
+        PatternTerm::Constant(snapshot.resolve(term).unwrap().unwrap())
+    };
+    let end = |random: &mut dyn FnMut(usize) -> usize| match random(5) {
+        4 => id("n7"),
+        _ => PatternTerm::Slot(random(SLOTS)),
+    };
+    let subject = end(&mut random);
+    let predicate = id(["next", "value", "name"][random(3)]);
+    let object = end(&mut random);
+    let graph = PatternGraph::Filter(GraphFilter::One(pythia_rdf::TermId::DEFAULT_GRAPH));
+    let counts = Counts::new(snapshot, None);
+    Element::Triple(Triple::new(counts, subject, predicate, object, graph).unwrap())
+}
+
+/// Estimates every subset of the elements; `order` is the place of each in the text.
+fn estimates(
+    snapshot: &Snapshot,
+    elements: &[Element],
+    filters: &[FilterHint],
+    order: &[usize],
+) -> Vec<(f64, Vec<f64>)> {
+    let placed: Vec<Element> = order.iter().map(|&index| elements[index].clone()).collect();
+    let statistics = Counts::new(snapshot, None).of_store();
+    let sets = SetEstimates::new(&placed, filters, statistics);
+    let mut distinct = vec![0.0; SLOTS];
+    distinct[0] = 3.0;
+    sets.begin(&Joined {
+        rows: 5.0,
+        distinct,
+        sorted: None,
+        unit: false,
+        reads: snapshot.estimates().read_costs(),
+    });
+    let set_of = |subset: u64| {
+        let places = order.iter().enumerate();
+        let chosen = places.filter(|(_, index)| subset >> **index & 1 == 1);
+        chosen.fold(0, |set, (place, _)| set | 1 << place)
+    };
+    let subsets = 1..1_u64 << elements.len();
+    subsets
+        .map(|subset| {
+            let estimate = sets.of_triples(set_of(subset));
+            (estimate.rows(), estimate.distinct.clone())
+        })
+        .collect()
+}
+
+#[test]
+fn estimates_of_sets_do_not_depend_on_the_order_of_patterns() {
+    let snapshot = snapshot();
+    let mut state = 7_u64;
+    let mut random = |below: usize| {
+        state = state
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1);
+        (state >> 33) as usize % below
+    };
+    let filters = [FilterHint {
+        slots: vec![1, 2],
+        share: 0.3,
+    }];
+    for _ in 0..200 {
+        let elements: Vec<Element> = (0..5)
+            .map(|_| random_pattern(&snapshot, &mut random))
+            .collect();
+        let mut order: Vec<usize> = (0..elements.len()).collect();
+        let as_written = estimates(&snapshot, &elements, &filters, &order);
+        for place in (1..order.len()).rev() {
+            order.swap(place, random(place + 1));
+        }
+        let shuffled = estimates(&snapshot, &elements, &filters, &order);
+        for ((a, a_distinct), (b, b_distinct)) in as_written.iter().zip(&shuffled) {
+            let differ = |a: f64, b: f64| (a - b).abs() > 1e-9 * a.abs().max(b.abs());
+            assert!(!differ(*a, *b), "{a} and {b} for {elements:?}");
+            let mut both = a_distinct.iter().zip(b_distinct);
+            assert!(both.all(|(a, b)| !differ(*a, *b)), "{elements:?}");
+        }
     }
 }

@@ -8,8 +8,8 @@ use pythia_sparql::scope::{term_variable, term_variables};
 use spargebra::algebra::{Expression, Function};
 use spargebra::term::{NamedNodePattern, TermPattern, TriplePattern};
 
-use super::bgp::PatternTerm;
 use super::builder::Builder;
+use super::element::PatternTerm;
 use super::{PlanError, Planner};
 use pythia_exec::error::QueryError;
 use pythia_exec::plan::dataset::GraphScope;

@@ -142,6 +142,17 @@ pub fn inline_datatype(id: TermId) -> Option<NamedNodeRef<'static>> {
     })
 }
 
+/// Year, date and time of day, as far as a type has them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CalendarFields {
+    /// Year; 0 is 1 BCE.
+    pub year: i64,
+    /// Month and day, from 1.
+    pub date: Option<(i64, i64)>,
+    /// Hour and minute.
+    pub time: Option<(i64, i64)>,
+}
+
 /// Returns the value of an inline id, without going through text.
 pub fn inline_value(id: TermId) -> Option<InlineValue> {
     let payload = id.payload();
@@ -160,6 +171,17 @@ pub fn inline_value(id: TermId) -> Option<InlineValue> {
         TermKind::GYear => InlineValue::GYear(time::year(payload)?),
         _ => return None,
     })
+}
+
+/// Returns the fields of an inline date, dateTime or year in its own timezone; `None` for ids of other kinds.
+pub fn calendar_fields(id: TermId) -> Option<CalendarFields> {
+    let payload = id.payload();
+    match id.kind() {
+        TermKind::Date => time::date_fields(payload),
+        TermKind::DateTime => time::date_time_fields(payload),
+        TermKind::GYear => time::year_fields(payload),
+        _ => None,
+    }
 }
 
 #[cfg(test)]

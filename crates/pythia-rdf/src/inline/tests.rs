@@ -305,18 +305,29 @@ fn check_value(lexical: &str, name: &str) {
             );
         }
         InlineValue::Date(value) => {
+            let fields = calendar_fields(id).expect("a date");
+            let date = (value.month().into(), value.day().into());
+            assert_eq!((fields.year, fields.date), (value.year(), Some(date)));
+            assert_eq!(fields.time, None);
             assert!(
                 value.is_identical_with(Date::from_str(lexical).expect("valid")),
                 "{lexical}"
             );
         }
         InlineValue::DateTime(value) => {
+            let fields = calendar_fields(id).expect("a dateTime");
+            let date = (value.month().into(), value.day().into());
+            let time = (value.hour().into(), value.minute().into());
+            assert_eq!((fields.year, fields.date), (value.year(), Some(date)));
+            assert_eq!(fields.time, Some(time));
             assert!(
                 value.is_identical_with(DateTime::from_str(lexical).expect("valid")),
                 "{lexical}"
             );
         }
         InlineValue::GYear(value) => {
+            let fields = calendar_fields(id).expect("a year");
+            assert_eq!((fields.year, fields.date), (value.year(), None));
             assert!(
                 value.is_identical_with(GYear::from_str(lexical).expect("valid")),
                 "{lexical}"

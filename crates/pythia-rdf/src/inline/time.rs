@@ -5,6 +5,8 @@
 
 use oxsdatatypes::{Date, DateTime, GYear};
 
+use super::CalendarFields;
+
 const DAY_MINUTES: i64 = 24 * 60;
 const DAY_SECONDS: i64 = 86_400;
 
@@ -199,6 +201,15 @@ pub(super) fn year(payload: u64) -> Option<GYear> {
     Some(GYear::from_be_bytes(timestamp(day, 0, zone)))
 }
 
+pub(super) fn year_fields(payload: u64) -> Option<CalendarFields> {
+    let (year, _) = year_of(payload)?;
+    Some(CalendarFields {
+        year,
+        date: None,
+        time: None,
+    })
+}
+
 const MINUTE_BIAS: i64 = 1 << 48;
 
 pub(super) fn parse_date(lexical: &[u8]) -> Option<u64> {
@@ -224,6 +235,16 @@ pub(super) fn write_date(payload: u64, out: &mut String) -> Option<()> {
 pub(super) fn date(payload: u64) -> Option<Date> {
     let (days, zone) = local_day(payload)?;
     Some(Date::from_be_bytes(timestamp(days * DAY_SECONDS, 0, zone)))
+}
+
+pub(super) fn date_fields(payload: u64) -> Option<CalendarFields> {
+    let (days, _) = local_day(payload)?;
+    let (year, month, day) = civil_from_days(days);
+    Some(CalendarFields {
+        year,
+        date: Some((month, day)),
+        time: None,
+    })
 }
 
 /// Number of fractions with no, one, two and three digits: 1 + 10 + 100 + 1000.
@@ -348,6 +369,17 @@ pub(super) fn write_date_time(payload: u64, out: &mut String) -> Option<()> {
 pub(super) fn date_time(payload: u64) -> Option<DateTime> {
     let (local, (thousandths, _), zone) = local_second(payload)?;
     Some(DateTime::from_be_bytes(timestamp(local, thousandths, zone)))
+}
+
+pub(super) fn date_time_fields(payload: u64) -> Option<CalendarFields> {
+    let (local, _, _) = local_second(payload)?;
+    let (year, month, day) = civil_from_days(local.div_euclid(DAY_SECONDS));
+    let second = local.rem_euclid(DAY_SECONDS);
+    Some(CalendarFields {
+        year,
+        date: Some((month, day)),
+        time: Some((second / 3600, second / 60 % 60)),
+    })
 }
 
 /// Returns the bytes of an `oxsdatatypes` timestamp: UTC seconds from 0001-01-01 as a decimal, and the offset.

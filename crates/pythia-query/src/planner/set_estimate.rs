@@ -1,0 +1,276 @@
+//! Estimates of the solutions of sets of elements. An estimate depends on the set, not on the order in which its
+//! elements are joined: the search compares the costs of orders, and two of one set must not differ in what they find.
+//!
+//! Triple patterns with one subject and constant predicates are a star, whose matches the store's characteristic sets
+//! count. A constant object keeps its share of the links that the star's subjects have, as if all its subjects were
+//! among them. Stars and single patterns are joined as in System R (Selinger et al., SIGMOD 1979): the product of their
+//! matches, divided for each variable by all but the least of its numbers of distinct terms. Paths and operands
+//! multiply the solutions of the patterns, in the order of the text.
+
+use std::cell::RefCell;
+use std::rc::Rc;
+
+use pythia_rdf::TermId;
+use pythia_store::Statistics;
+use pythia_store::characteristic::Star;
+use rustc_hash::FxHashMap;
+
+use super::element::{Element, FilterHint, PatternGraph, PatternTerm, Triple};
+use super::join_method::Joined;
+use super::order::NUMBERED_MAX;
+
+/// The estimate of a set of elements that are joined to the solutions at the start.
+#[derive(Clone, Debug)]
+pub(super) struct SetEstimate {
+    /// Number of solutions without the filters.
+    pub(super) unfiltered: f64,
+    /// Share of the solutions that passes the filters over bound slots.
+    pub(super) share: f64,
+    /// Number of distinct terms per slot; 0 if it is not bound in all solutions.
+    pub(super) distinct: Vec<f64>,
+}
+
+impl SetEstimate {
+    /// Returns the number of solutions.
+    pub(super) fn rows(&self) -> f64 {
+        self.unfiltered * self.share
+    }
+}
+
+/// The estimates of sets of the first [`NUMBERED_MAX`] elements of a group.
+pub(super) struct SetEstimates<'a> {
+    elements: &'a [Element],
+    filters: &'a [FilterHint],
+    /// Statistics of the store, or `None` if the query may not use them.
+    statistics: Option<&'a Statistics>,
+    /// For each triple pattern with a variable subject and a constant predicate: the patterns of its star.
+    stars: Vec<u64>,
+    /// The triple patterns.
+    triples: u64,
+    /// Stars by their patterns.
+    counted: RefCell<FxHashMap<u64, Option<Rc<Star>>>>,
+    sets: RefCell<FxHashMap<u64, Rc<SetEstimate>>>,
+}
+
+/// Combines the numbers of distinct terms of the relations that bind a slot.
+#[derive(Clone, Copy, Debug)]
+struct Bound {
+    /// Product of all numbers.
+    product: f64,
+    least: f64,
+}
+
+impl<'a> SetEstimates<'a> {
+    pub(super) fn new(
+        elements: &'a [Element],
+        filters: &'a [FilterHint],
+        statistics: Option<&'a Statistics>,
+    ) -> Self {
+        let mut subjects: FxHashMap<usize, u64> = FxHashMap::default();
+        let mut triples = 0;
+        for (index, element) in elements.iter().enumerate().take(NUMBERED_MAX) {
+            if let Some((slot, _)) = star_key(element) {
+                *subjects.entry(slot).or_default() |= 1 << index;
+            }
+            triples |= u64::from(matches!(element, Element::Triple(_))) << index;
+        }
+        let star = |element| star_key(element).map_or(0, |(slot, _)| subjects[&slot]);
+        Self {
+            stars: elements.iter().take(NUMBERED_MAX).map(star).collect(),
+            elements,
+            filters,
+            statistics,
+            triples,
+            counted: RefCell::default(),
+            sets: RefCell::default(),
+        }
+    }
+
+    /// Begins with these solutions. Estimates of sets that were joined to others are forgotten.
+    pub(super) fn begin(&self, start: &Joined) {
+        let mut sets = self.sets.borrow_mut();
+        sets.clear();
+        let start = SetEstimate {
+            unfiltered: start.rows,
+            share: 1.0,
+            distinct: start.distinct.clone(),
+        };
+        sets.insert(0, Rc::new(start));
+    }
+
+    /// Returns the last element of a set that is not a triple pattern.
+    pub(super) fn last_other(&self, set: u64) -> Option<usize> {
+        let others = set & !self.triples;
+        (others != 0).then(|| others.ilog2() as usize)
+    }
+
+    /// Returns the estimate of a set, if it was made.
+    pub(super) fn known(&self, set: u64) -> Option<Rc<SetEstimate>> {
+        self.sets.borrow().get(&set).cloned()
+    }
+
+    /// Estimates a set of triple patterns.
+    pub(super) fn of_triples(&self, set: u64) -> Rc<SetEstimate> {
+        let start = self.known(0).expect("the search has begun");
+        let bound = |distinct: &f64| Bound {
+            product: distinct.max(1.0),
+            least: *distinct,
+        };
+        let mut slots: Vec<Bound> = start.distinct.iter().map(bound).collect();
+        let mut unfiltered = start.unfiltered;
+        for index in members(set) {
+            let Element::Triple(triple) = &self.elements[index] else {
+                continue;
+            };
+            let star = self.stars[index] & set;
+            unfiltered *= match self.star(star) {
+                None => {
+                    triple
+                        .slots()
+                        .for_each(|(slot, distinct)| slots[slot].join(distinct));
+                    triple.count
+                }
+                // Each star is joined once, at its first pattern.
+                Some(counted) if star.trailing_zeros() as usize == index => {
+                    self.join_star(star, &counted, &mut slots)
+                }
+                Some(_) => 1.0,
+            };
+            if let PatternGraph::Slot(slot) = triple.graph {
+                slots[slot].bind();
+            }
+        }
+        for slot in &slots {
+            unfiltered /= slot.multiplied();
+        }
+        self.insert(
+            set,
+            unfiltered,
+            slots.iter().map(|slot| slot.least).collect(),
+        )
+    }
+
+    /// Extends the estimate of a set by an element that is no triple pattern, which multiplies its solutions by this
+    /// factor.
+    pub(super) fn of_other(&self, before: u64, other: usize, factor: f64) -> Rc<SetEstimate> {
+        let known = self.known(before).expect("estimated before the factor");
+        let mut distinct = known.distinct.clone();
+        self.elements[other].each_slot(|slot, here| {
+            let before = Some(distinct[slot]).filter(|before| *before > 0.0);
+            distinct[slot] = before.map_or(here, |before| before.min(here));
+        });
+        self.insert(before | 1 << other, known.unfiltered * factor, distinct)
+    }
+
+    fn insert(&self, set: u64, unfiltered: f64, distinct: Vec<f64>) -> Rc<SetEstimate> {
+        let start = self.known(0).expect("the search has begun");
+        let is_new = |slots: &[usize]| slots.iter().any(|&slot| start.distinct[slot] <= 0.0);
+        let is_bound = |slots: &[usize]| slots.iter().all(|&slot| distinct[slot] > 0.0);
+        let here = self.filters.iter();
+        let here = here.filter(|filter| is_new(&filter.slots) && is_bound(&filter.slots));
+        let estimate = Rc::new(SetEstimate {
+            unfiltered,
+            share: here.map(|filter| filter.share).product(),
+            distinct,
+        });
+        self.sets.borrow_mut().insert(set, Rc::clone(&estimate));
+        estimate
+    }
+
+    /// Returns the counts of a star, if its subjects are counted.
+    fn star(&self, star: u64) -> Option<Rc<Star>> {
+        let sets = &self.statistics?.characteristic;
+        if star.count_ones() < 2 {
+            return None;
+        }
+        let mut counted = self.counted.borrow_mut();
+        let count = || {
+            let keys = members(star).filter_map(|index| star_key(&self.elements[index]));
+            let predicates: Vec<TermId> = keys.map(|(_, predicate)| predicate).collect();
+            sets.star(&predicates).map(Rc::new)
+        };
+        counted.entry(star).or_insert_with(count).clone()
+    }
+
+    /// Joins a star to the slots. Returns its number of matches.
+    fn join_star(&self, star: u64, counted: &Star, slots: &mut [Bound]) -> f64 {
+        let mut matches = counted.matches;
+        let mut subjects = counted.subjects;
+        let mut subject = None;
+        for (index, links) in members(star).zip(&counted.quads) {
+            let Element::Triple(triple) = &self.elements[index] else {
+                continue;
+            };
+            subject = star_key(&self.elements[index]).map(|(slot, _)| slot);
+            // A constant object keeps a share of the links, and so does the graph.
+            matches *= (triple.count / self.links(triple, *links)).min(1.0);
+            match triple.object {
+                PatternTerm::Constant(_) => subjects = subjects.min(triple.count),
+                PatternTerm::Slot(slot) => slots[slot].join(triple.distinct_objects.min(*links)),
+            }
+        }
+        if let Some(slot) = subject {
+            slots[slot].join(subjects.min(matches));
+        }
+        matches
+    }
+
+    /// Returns the links among which a pattern of a star has its matches: those of the star's subjects for a constant
+    /// object, else all with the predicate.
+    fn links(&self, triple: &Triple, of_star: f64) -> f64 {
+        let predicate = match (triple.object, triple.predicate) {
+            (PatternTerm::Slot(_), PatternTerm::Constant(predicate)) => Some(predicate),
+            _ => None,
+        };
+        let counts = predicate.zip(self.statistics);
+        let all = counts.and_then(|(id, statistics)| statistics.predicate(id));
+        all.map_or(of_star, |all| all.quads as f64).max(1.0)
+    }
+}
+
+impl Bound {
+    /// Joins a relation with this number of distinct terms.
+    fn join(&mut self, distinct: f64) {
+        let distinct = distinct.max(1.0);
+        self.product *= distinct;
+        self.least = match self.least {
+            0.0 => distinct,
+            least => least.min(distinct),
+        };
+    }
+
+    /// Binds the slot to an unknown number of terms.
+    fn bind(&mut self) {
+        if self.least == 0.0 {
+            self.least = f64::MAX;
+        }
+    }
+
+    /// Returns the product of all numbers but the least.
+    fn multiplied(&self) -> f64 {
+        match self.least {
+            0.0 | f64::MAX => 1.0,
+            least => self.product / least.max(1.0),
+        }
+    }
+}
+
+/// Returns the elements of a set.
+fn members(mut set: u64) -> impl Iterator<Item = usize> {
+    std::iter::from_fn(move || {
+        let next = (set != 0).then_some(set.trailing_zeros() as usize);
+        set &= set.wrapping_sub(1);
+        next
+    })
+}
+
+/// Returns the subject's slot and the predicate if the element can be part of a star.
+fn star_key(element: &Element) -> Option<(usize, TermId)> {
+    match element {
+        Element::Triple(triple) => match (triple.subject, triple.predicate) {
+            (PatternTerm::Slot(slot), PatternTerm::Constant(predicate)) => Some((slot, predicate)),
+            _ => None,
+        },
+        Element::Path(_) | Element::Operand(_) => None,
+    }
+}
