@@ -14,6 +14,7 @@
 //! This crate knows no store and executes nothing. The memory that a parsed text takes is charged through
 //! [`Charge`].
 
+mod aggregates;
 mod charge;
 pub mod completion;
 pub mod data;
@@ -43,6 +44,7 @@ mod token;
 pub mod update;
 mod validate;
 
+pub use aggregates::{Divisor, Percent, Statistic, called_iris};
 pub use charge::Charge;
 pub use error::{SparqlError, snippet};
 pub use query::{Query, QueryForm};

@@ -4,6 +4,7 @@
 //! They hold for threads with 2 MiB of stack. Other lists are not limited: triples, values, arguments, `IN`,
 //! `FROM`, `ORDER BY`.
 
+use crate::aggregates;
 use crate::suggest::is_aggregate;
 use crate::token::{Kind, Token, tokens};
 
@@ -64,7 +65,10 @@ pub(crate) fn check(text: &str) -> Result<(), Excess> {
     if is_small(text) {
         return Ok(());
     }
-    let mut counts = Counts::default();
+    let mut counts = Counts {
+        may_aggregate: aggregates::may_be_called(text),
+        ..Counts::default()
+    };
     // The parser stops at the first invalid token too.
     tokens(text).try_for_each(|token| counts.add(token))
 }
@@ -99,6 +103,9 @@ struct Counts {
     /// True if the last token starts the quads of an update, and true inside the quads.
     after_quads: bool,
     in_quads: bool,
+    /// True if IRIs that are called may be aggregates, and true after an IRI.
+    may_aggregate: bool,
+    after_iri: bool,
 }
 
 /// Expressions or paths in one bracket.
@@ -131,6 +138,7 @@ impl Counts {
         }
         let is = |word: &str| token.kind == Kind::Word && token.text.eq_ignore_ascii_case(word);
         (self.after_values, self.after_union) = (is("VALUES"), is("UNION"));
+        self.after_iri = matches!(token.kind, Kind::Iri | Kind::Name);
         self.after_quads = is("DATA") || is("INSERT") || is("DELETE");
         Ok(())
     }
@@ -167,6 +175,9 @@ impl Counts {
                     if !self.in_quads {
                         self.deepen(if self.after_union { UNION } else { GROUP }, token)?;
                     }
+                }
+                if token.text == "(" && self.after_iri && self.may_aggregate {
+                    self.deepen(AGGREGATE, token)?;
                 }
                 if token.text == "(" && self.after_values {
                     (self.in_columns, self.columns) = (true, 0);

@@ -9,6 +9,7 @@ use std::borrow::Cow;
 use pythia_rdf::base::without_dot_segments;
 use spargebra::{SparqlParser, SparqlSyntaxError};
 
+use crate::aggregates;
 use crate::error::SparqlError;
 use crate::grammar::{self, Fault, Language};
 use crate::paths::{self, Rewritten};
@@ -134,7 +135,8 @@ pub(crate) fn parser(text: &str, base: Option<&str>) -> Result<SparqlParser, Spa
 }
 
 /// Adapts the text to the parser without moving any token: writes `TRUE` and `FALSE` in lower case, the only
-/// case that the parser knows, and removes dot segments from base IRIs, which the parser keeps.
+/// case that the parser knows, removes dot segments from base IRIs, which the parser keeps, and marks `DISTINCT` in calls of
+/// IRIs, where the parser does not read it.
 pub(crate) fn for_the_parser(text: &str) -> Cow<'_, str> {
     const WORDS: [&str; 2] = ["true", "false"];
     let is_odd = |found: &[u8]| {
@@ -151,11 +153,14 @@ pub(crate) fn for_the_parser(text: &str) -> Cow<'_, str> {
         };
         bytes.get(at..at + length).is_some_and(is_odd)
     };
-    if !bytes.iter().enumerate().any(starts_odd) && !text.contains("/.") {
+    let may_aggregate = aggregates::may_be_called(text);
+    if !bytes.iter().enumerate().any(starts_odd) && !text.contains("/.") && !may_aggregate {
         return Cow::Borrowed(text);
     }
     let mut changed = text.to_owned();
     let mut follows_base = false;
+    // Whether the last token is an IRI, and whether it is the bracket after one.
+    let (mut follows_iri, mut follows_call) = (false, false);
     for token in tokens(text) {
         let place = token.start..token.end;
         match token.kind {
@@ -168,8 +173,13 @@ pub(crate) fn for_the_parser(text: &str) -> Cow<'_, str> {
                 plain.extend(std::iter::repeat_n(' ', place.len() - plain.len()));
                 changed.replace_range(place, &plain);
             }
+            Kind::Word if follows_call && token.text.eq_ignore_ascii_case("distinct") => {
+                changed.replace_range(place, aggregates::MARK);
+            }
             _ => {}
         }
+        follows_call = may_aggregate && follows_iri && token.text == "(";
+        follows_iri = matches!(token.kind, Kind::Iri | Kind::Name);
         follows_base = token.kind == Kind::Word && token.text.eq_ignore_ascii_case("base");
     }
     Cow::Owned(changed)

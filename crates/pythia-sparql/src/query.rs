@@ -15,7 +15,7 @@ use crate::repeatable::is_repeatable;
 use crate::search_check::check_searches;
 use crate::size::{FREE_BYTES, text_tree_bytes};
 use crate::token::{Kind, tokens};
-use crate::{limits, validate};
+use crate::{aggregates, limits, validate};
 
 /// The kind of results that a query has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -100,7 +100,7 @@ impl Query {
                     charge.set(bytes)?;
                 }
             }
-            let parser = parser(text, base)?;
+            let parser = aggregates::for_text(parser(text, base)?, standard);
             let mut algebra = parser.parse_query(&for_the_parser(standard))?;
             let pattern = validate::pattern_of(&mut algebra);
             validate::finish(pattern)?;

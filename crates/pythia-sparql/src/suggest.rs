@@ -1,7 +1,8 @@
 //! Suggestions for misspelt words.
 
 /// Well-known prefixes and their IRIs.
-const PREFIXES: [(&str, &str); 36] = [
+const PREFIXES: [(&str, &str); 37] = [
+    ("agg", "http://jena.apache.org/ARQ/function/aggregate#"),
     ("bd", "http://www.bigdata.com/rdf#"),
     ("dbo", "http://dbpedia.org/ontology/"),
     ("dbp", "http://dbpedia.org/property/"),

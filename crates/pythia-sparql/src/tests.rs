@@ -188,6 +188,47 @@ const BAD: &[(&str, &str)] = &[
         "SELECT * { ?s ?p ?o FILTER EXISTS { SELECT (SUM(⟦COUNT(?x)) AS ?y) { ?x ?p ?o } } }",
         "aggregates cannot be nested",
     ),
+    // Aggregates by IRI.
+    (
+        "PREFIX a: <http://jena.apache.org/ARQ/function/aggregate#> SELECT (⟦a:stdv(?x) AS ?y) { ?x ?p ?o }",
+        "<http://jena.apache.org/ARQ/function/aggregate#stdv> is not an aggregate; did you mean <http",
+    ),
+    (
+        "SELECT (SUM(?x) AS ?y) { ?x ?p ?o } HAVING(⟦<http://jena.apache.org/ARQ/function/aggregate#median>(?x) > 1)",
+        "did you mean <urn:pythia:aggregate#median>?",
+    ),
+    (
+        "SELECT (⟦<urn:pythia:aggregate#percentile-101>(?x) AS ?y) { ?x ?p ?o }",
+        "a number from 0 to 100",
+    ),
+    (
+        "PREFIX e: <http://aggregate/> SELECT (⟦e:f(DISTINCT ?x) AS ?y) { ?x ?p ?o }",
+        "<http://aggregate/f> is not an aggregate, so it does not take DISTINCT",
+    ),
+    (
+        "SELECT (⟦<urn:pythia:plan#sumState>(DISTINCT ?x) AS ?y) { ?x ?p ?o }",
+        "<urn:pythia:plan#sumState> is not an aggregate",
+    ),
+    (
+        "SELECT (<urn:pythia:aggregate#mode>(?x⟦, 2) AS ?y) { ?x ?p ?o }",
+        "an aggregate takes one expression",
+    ),
+    (
+        "SELECT (<urn:pythia:aggregate#mode>(⟦) AS ?y) { ?x ?p ?o }",
+        "expected a value",
+    ),
+    (
+        "SELECT (<urn:pythia:aggregate#mode>(⟦*) AS ?y) { ?x ?p ?o }",
+        "expected a value",
+    ),
+    (
+        "SELECT (SUM(⟦<urn:pythia:aggregate#mode>(?x)) AS ?y) { ?x ?p ?o }",
+        "aggregates cannot be nested",
+    ),
+    (
+        "SELECT ⟦?x (<urn:pythia:aggregate#mode>(DISTINCT ?p) AS ?y) { ?x ?p ?o }",
+        "add it to GROUP BY",
+    ),
     // Brackets and quotes.
     (
         "SELECT * WHERE ⟦{\n  ?s ?p ?o .\n",
@@ -400,7 +441,58 @@ pub(crate) const GOOD: &[&str] = &[
     "SELECT (<<( ?s <p> 1 )>> AS ?t) (TRIPLE(?s, ?p, ?o) AS ?u) { ?s ?p ?o FILTER isTRIPLE(?t) }",
     "VERSION '1.2' SELECT * { ?s ?p 'a'@ar--rtl , '''x'y''' , \"\"\"a\"\"b\"\"\" FILTER(?s < 3 + -1 * 2 / 4) }",
     "SELECT * { { } . ?s ?p ?o . }",
+    "PREFIX a: <http://jena.apache.org/ARQ/function/aggregate#> PREFIX p: <urn:pythia:aggregate#percentile-> \
+     BASE <http://jena.apache.org/ARQ/function/aggregate> SELECT ?s (a:stdev(?o) + 1 AS ?n) (a:var_pop ( distinct\n?o || 1 ) AS ?m) \
+     (<#var_samp>(DISTINCT ?o) AS ?x) { ?s ?p ?o } GROUP BY ?s HAVING (p:99.9(?o) > 2) (p:5(DISTINCT ?o) < 3) ORDER BY a:stdev(?o)",
+    "PREFIX math: <http://www.w3.org/2005/xpath-functions/math#> SELECT ?s (math:sqrt(SUM(?o)) AS ?n) { ?s ?p ?o } GROUP BY ?s",
+    "SELECT * { SERVICE <http://e/s> { SELECT (<http://jena.apache.org/ARQ/function/aggregate#own>(1) AS ?x) { } } }",
 ];
+
+#[test]
+fn aggregates_by_iri_are_in_the_algebra() {
+    let algebra = |text: &str| {
+        let query = Query::parse(text, None).unwrap_or_else(|error| panic!("{text}: {error}"));
+        query.algebra().to_string()
+    };
+    for (call, written) in [
+        ("a:stdev(?o)", "aggregate#stdev>(?o)"),
+        ("a:stdev(DISTINCT ?o)", "aggregate#stdev>(DISTINCT ?o)"),
+        (
+            "a:stdev( distinct ?o || ?p || 1 )",
+            "aggregate#stdev>(DISTINCT ((?o || ?p) || ",
+        ),
+        ("a:stdev(?o || ?p)", "aggregate#stdev>((?o || ?p))"),
+        (
+            "<urn:pythia:aggregate#percentile-99.9>(DISTINCT -?o)",
+            "percentile-99.9>(DISTINCT -(?o))",
+        ),
+        ("pct:2.5(?o)", "percentile-2.5>(?o)"),
+    ] {
+        for (start, end) in [
+            ("", ""),
+            ("SELECT * { SERVICE <http://e/s> { ", "} }"),
+            ("SELECT * { ?a ?b ?c FILTER EXISTS { ", " } }"),
+        ] {
+            let prefixes = "PREFIX a: <http://jena.apache.org/ARQ/function/aggregate#> \
+                            PREFIX pct: <urn:pythia:aggregate#percentile-> ";
+            let text = format!("{prefixes}{start}SELECT ({call} AS ?x) {{ ?s ?p ?o }}{end}");
+            let found = algebra(&text).replace(" , ", ", ");
+            assert!(found.contains(written), "{text}\n{found}");
+            assert!(!found.contains('\u{FDD0}'), "{found}");
+        }
+    }
+}
+
+#[test]
+fn many_aggregates_by_iri_are_refused() {
+    let text = |count| {
+        let calls = "<urn:pythia:aggregate#mode>(?o),".repeat(count);
+        format!("SELECT (COALESCE({calls}1) AS ?x) {{ ?s ?p ?o }}")
+    };
+    assert!(Query::parse(&text(100), None).is_ok());
+    let (_, _, message) = place(&text(6000));
+    assert!(message.contains("too many aggregates"), "{message}");
+}
 
 #[test]
 fn booleans_are_read_in_any_case() {

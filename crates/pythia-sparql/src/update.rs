@@ -22,7 +22,7 @@ use crate::position::{Lines, syntax};
 use crate::search_check::check_searches;
 use crate::size::{FREE_BYTES, text_tree_bytes};
 use crate::statements::{DataVerb, Section, Statement, Verb, sections};
-use crate::{limits, validate};
+use crate::{aggregates, limits, validate};
 
 /// A parsed update: a sequence of operations that are applied together or not at all.
 #[derive(Clone, Debug)]
@@ -266,7 +266,8 @@ struct Reader<'a, 't> {
 impl Reader<'_, '_> {
     fn operations(&self) -> Result<Vec<Operation>, Failure> {
         let source = self.section.source(self.standard);
-        let update = parser(self.text, self.base)?.parse_update(&source)?;
+        let parser = aggregates::for_text(parser(self.text, self.base)?, &source);
+        let update = parser.parse_update(&source)?;
         let base_iri = update.base_iri.map(Arc::new);
         let loops = self.loops(update.operations.len())?;
         let mut parts = update.operations.into_iter();

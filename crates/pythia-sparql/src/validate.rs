@@ -9,14 +9,19 @@ use crate::path_expansion;
 use crate::path_search::is_search;
 use crate::scope::{Variables, variables_of, visit_mut};
 
+mod calls;
 mod having;
 
-/// Expands the property paths of a query's pattern. Errors if an aggregate is nested in another.
+/// Expands the property paths of a query's pattern. Errors if an aggregate is nested in another,
+/// or if a call is neither of an aggregate nor of a function.
 pub(crate) fn finish(pattern: &mut GraphPattern) -> Result<(), &'static str> {
     let mut nests = false;
     visit_all(pattern, &mut |inner| nests |= nests_aggregates(inner));
     if nests {
         return Err("aggregates cannot be nested");
+    }
+    if !calls::settle(pattern) {
+        return Err("this is not an aggregate");
     }
     visit_all(pattern, &mut having::behind_names);
     path_expansion::expand(pattern);

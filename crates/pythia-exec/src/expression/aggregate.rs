@@ -1,5 +1,5 @@
 //! Set functions over groups of rows: `COUNT`, `SUM`, `AVG`, `MIN`, `MAX`, `SAMPLE` and `GROUP_CONCAT`
-//! (SPARQL 1.1 §18.5.1).
+//! (SPARQL 1.1 §18.5.1), and those of [`statistics`].
 //!
 //! Rows arrive in batches with the number of their group. `COUNT` skips rows whose argument is an error,
 //! and `SAMPLE` takes the first that is not. The others return an error, i.e. unbound, for a group that
@@ -10,17 +10,19 @@ use std::sync::Arc;
 
 use oxrdf::Variable;
 use pythia_rdf::{TermId, TermKind};
+use pythia_sparql::Statistic;
 use spargebra::algebra::{AggregateExpression, AggregateFunction};
 
 use super::column::{Column, Decoded};
 use super::context::EvaluationContext;
 use super::evaluate::{CHECK_ROWS, Evaluator, Rows};
-use super::exact_sum::{self, ExactSum};
+use super::exact_sum::{self, ExactSum, to_double};
 use super::exists::ExistsCompiler;
 use super::function::{arithmetic, spelling};
 use super::memo::Memo;
 use super::number::{Arithmetic, Number};
 use super::order::{compare_ids, compare_values};
+use super::statistics::{self, Moments, Tally};
 use super::text::Text;
 use super::value::Value;
 use super::{CompiledExpression, for_parts};
@@ -52,6 +54,7 @@ enum Function {
     },
     /// The text of a sum from which another can be taken away.
     SumState,
+    Statistic(Statistic),
 }
 
 impl CompiledAggregate {
@@ -87,9 +90,10 @@ impl CompiledAggregate {
                 separator: separator.clone().unwrap_or_else(|| " ".to_owned()),
             },
             AggregateFunction::Custom(name) if exact_sum::is_state(name) => Function::SumState,
-            AggregateFunction::Custom(name) => {
-                return Err(QueryError::unsupported(format!("the aggregate {name}")));
-            }
+            AggregateFunction::Custom(name) => match Statistic::named(name.as_str()) {
+                Some(statistic) => Function::Statistic(statistic),
+                None => return Err(QueryError::unsupported(format!("the aggregate {name}"))),
+            },
         };
         // MIN, MAX and SAMPLE do not change when rows are repeated.
         let distinct =
@@ -151,6 +155,10 @@ enum Accumulated {
     Concat(Vec<Concat>, Option<Held>),
     /// Sums as texts, and the memory of long numbers.
     States(Vec<ExactSum>, Option<Held>),
+    /// Moments, and the memory of long numbers.
+    Moments(Vec<Moments>, Option<Held>),
+    /// Counts of terms, or of numbers, and their memory.
+    Tallies(Vec<Tally>, Option<Held>),
 }
 
 #[derive(Clone)]
@@ -257,7 +265,10 @@ impl Accumulator {
         context: &EvaluationContext,
     ) -> Option<&mut Memo> {
         if matches!(self.memo, Memoized::Unknown) {
-            let sums = matches!(self.state, Accumulated::Sum(..) | Accumulated::States(..));
+            let sums = matches!(
+                self.state,
+                Accumulated::Sum(..) | Accumulated::States(..) | Accumulated::Moments(..)
+            );
             let memo = (sums && !aggregate.distinct).then(|| Memo::new(argument, context));
             self.memo = memo
                 .flatten()
@@ -346,7 +357,8 @@ impl Accumulator {
         groups: Range<usize>,
         context: &EvaluationContext,
     ) -> Result<Vec<u64>, QueryError> {
-        let is_average = matches!(self.aggregates[self.place].function, Function::Avg);
+        let function = &self.aggregates[self.place].function;
+        let is_average = matches!(function, Function::Avg);
         let intern = |value: Option<Value<'_>>| match value {
             Some(value) => context.intern_value(value).map(|id| id.0),
             None => Ok(0),
@@ -376,6 +388,20 @@ impl Accumulator {
                 .iter_mut()
                 .map(|text| intern(std::mem::take(text).finish()))
                 .collect(),
+            Accumulated::Moments(moments, _) => moments[groups]
+                .iter()
+                .map(|moments| intern(moments.outcome(function)))
+                .collect(),
+            Accumulated::Tallies(tallies, _) => tallies[groups]
+                .iter_mut()
+                .map(|tally| match function {
+                    Function::Statistic(Statistic::Percentile(percent)) => {
+                        context.check()?;
+                        intern(tally.percentile(*percent).map(double))
+                    }
+                    _ => statistics::mode(tally, context),
+                })
+                .collect(),
         }
     }
 
@@ -397,6 +423,8 @@ impl Accumulator {
             Accumulated::Extreme(groups) => of(groups, group_count),
             Accumulated::Concat(groups, _) => of(groups, group_count),
             Accumulated::States(groups, _) => of(groups, group_count),
+            Accumulated::Moments(groups, _) => of(groups, group_count),
+            Accumulated::Tallies(groups, _) => of(groups, group_count),
         }
     }
 }
@@ -423,6 +451,12 @@ impl Accumulated {
                 context,
                 number,
             ),
+            Self::Moments(moments, held) => add_numbers(
+                (moments, held.get_or_insert_with(new)),
+                groups,
+                context,
+                number,
+            ),
             _ => unreachable!("only sums have memos"),
         }
     }
@@ -435,6 +469,12 @@ impl Accumulated {
             Function::Sample => Self::Sample(Vec::new()),
             Function::GroupConcat { .. } => Self::Concat(Vec::new(), None),
             Function::SumState => Self::States(Vec::new(), None),
+            Function::Statistic(Statistic::Variance(_) | Statistic::Deviation(_)) => {
+                Self::Moments(Vec::new(), None)
+            }
+            Function::Statistic(Statistic::Percentile(_) | Statistic::Mode) => {
+                Self::Tallies(Vec::new(), None)
+            }
         }
     }
 
@@ -446,6 +486,8 @@ impl Accumulated {
             Self::Sample(ids) => ids.resize(group_count, 0),
             Self::Concat(texts, _) => texts.resize(group_count, Concat::default()),
             Self::States(sums, _) => sums.resize(group_count, ExactSum::default()),
+            Self::Moments(moments, _) => moments.resize(group_count, Moments::default()),
+            Self::Tallies(tallies, _) => tallies.resize(group_count, Tally::default()),
         }
     }
 
@@ -472,6 +514,22 @@ impl Accumulated {
             Self::States(sums, held) => {
                 let held = held.get_or_insert_with(|| Held::new(context.governor()));
                 add_to_sums((sums, held), groups, &column, decoded, context)
+            }
+            Self::Moments(moments, held) => {
+                let held = held.get_or_insert_with(|| Held::new(context.governor()));
+                add_to_sums((moments, held), groups, &column, decoded, context)
+            }
+            Self::Tallies(tallies, held) => {
+                let held = held.get_or_insert_with(|| Held::new(context.governor()));
+                let is_mode = matches!(aggregate.function, Function::Statistic(Statistic::Mode));
+                if !is_mode {
+                    return add_to_numbers((tallies, held), groups, &column, decoded, context);
+                }
+                let ids = column.into_ids(groups.len(), context)?;
+                for (&group, id) in groups.iter().zip(ids) {
+                    tallies[group as usize].add((id != 0).then_some(id), held)?;
+                }
+                Ok(())
             }
             Self::Extreme(extremes) => {
                 let ids = column.into_ids(groups.len(), context)?;
@@ -521,11 +579,36 @@ fn add_to_sums<T: Total>(
     decoded: &mut Decoded,
     context: &EvaluationContext,
 ) -> Result<(), QueryError> {
+    add_numbers(sums, groups, context, numbers(column, decoded, context)?)
+}
+
+/// Counts the numbers of each row's group.
+fn add_to_numbers(
+    (tallies, held): (&mut [Tally], &mut Held),
+    groups: &[u32],
+    column: &Column<'_>,
+    decoded: &mut Decoded,
+    context: &EvaluationContext,
+) -> Result<(), QueryError> {
+    let number = numbers(column, decoded, context)?;
+    for (row, &group) in groups.iter().enumerate() {
+        let double = number(row).as_ref().and_then(to_double);
+        tallies[group as usize].add(double.map(statistics::key_of), held)?;
+    }
+    Ok(())
+}
+
+/// Returns the numbers of a column by row; `None` is an error.
+fn numbers<'v>(
+    column: &'v Column<'_>,
+    decoded: &'v mut Decoded,
+    context: &EvaluationContext,
+) -> Result<impl Fn(usize) -> Option<Value<'v>>, QueryError> {
     let may_be_number =
         |id: TermId| matches!(id.kind(), TermKind::TypedLiteral | TermKind::Computed);
     decoded.require(context, &[column], |_, id| may_be_number(id))?;
     let decoded = &*decoded;
-    add_numbers(sums, groups, context, |row| match column.id(row) {
+    Ok(move |row| match column.id(row) {
         Some(id) if id.kind().is_inline() => Number::from_inline(id).map(Value::from),
         Some(id) if !may_be_number(id) => None,
         _ => column.value(row, decoded).filter(Value::is_numeric),
@@ -656,6 +739,31 @@ impl Total for ExactSum {
     fn long_bytes(&self) -> usize {
         self.memory_bytes()
     }
+}
+
+impl Total for Moments {
+    fn add(&mut self, number: Option<Value<'_>>) {
+        Self::add(self, number.as_ref());
+    }
+
+    fn long_bytes(&self) -> usize {
+        self.memory_bytes()
+    }
+}
+
+impl Moments {
+    fn outcome(&self, function: &Function) -> Option<Value<'static>> {
+        let outcome = match function {
+            Function::Statistic(Statistic::Variance(divisor)) => self.variance(*divisor, false),
+            Function::Statistic(Statistic::Deviation(divisor)) => self.variance(*divisor, true),
+            _ => unreachable!("other aggregates keep no moments"),
+        };
+        outcome.map(double)
+    }
+}
+
+fn double(value: f64) -> Value<'static> {
+    Number::Double(value.into()).into()
 }
 
 impl Concat {

@@ -6,6 +6,7 @@
 
 use oxrdf::{NamedNode, Term, Variable};
 use pythia_rdf::TermId;
+use pythia_sparql::Statistic;
 use spargebra::algebra::{Expression, Function};
 
 use super::cast;
@@ -17,6 +18,7 @@ use super::evaluate::{Evaluator, Rows};
 use super::exact_sum;
 use super::exists::ExistsCompiler;
 use super::id_range::IdRanges;
+use super::math;
 use super::node::{Call, ConstantComparison, CustomCall, IdStrategy, InIds, InList, Node};
 use super::number::Arithmetic;
 use super::pattern::{Pattern, has_back_reference};
@@ -221,6 +223,21 @@ impl Compiler<'_> {
                     "{name} of anything but one variable that the pattern binds"
                 ))),
             };
+        }
+        if let Some(function) = math::function(name.as_str()) {
+            return match (function.arity(), arguments.len()) {
+                (takes, found) if takes == found => Ok(Node::Math(function, arguments)),
+                (takes, found) => Err(QueryError::unsupported_hint(
+                    format!("the function {name} with {found} arguments"),
+                    format!("it takes {takes}"),
+                )),
+            };
+        }
+        if Statistic::named(name.as_str()).is_some() {
+            return Err(QueryError::unsupported_hint(
+                format!("the aggregate {name} as written here"),
+                "write its IRI in full or with a prefix, without escapes",
+            ));
         }
         let Some(target) = cast::target(name.as_str()) else {
             self.context.warn(format!(

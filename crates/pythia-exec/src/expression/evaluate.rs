@@ -18,8 +18,10 @@ use super::compare::{Comparison, ERROR, FALSE, TRUE, Truth, truth};
 use super::context::EvaluationContext;
 use super::degree::degrees;
 use super::exact;
+use super::exact_sum::to_double;
 use super::function::{self, CallState};
 use super::id_loop;
+use super::math::Math;
 use super::node::{Call, CustomCall, InList, Node, is_predicate};
 use super::number::{Arithmetic, Number};
 use super::value::Value;
@@ -120,6 +122,7 @@ impl<'a> Evaluator<'a> {
             Node::Cast(datatype, inner) => self.unary(inner, rows, |value| cast(value, *datatype)),
             Node::If(parts) => self.conditional(&parts.0, &parts.1, &parts.2, rows),
             Node::Coalesce(alternatives) => self.coalesce(alternatives, rows),
+            Node::Math(function, arguments) => self.math(*function, arguments, rows),
             Node::Custom(call) => self.custom(call, rows),
             Node::Degree(end, column) => degrees(*end, &self.ids(*column, rows), self.context),
             Node::Call(call) if !is_predicate(&call.function) => self.call(call, rows),
@@ -431,6 +434,34 @@ impl<'a> Evaluator<'a> {
             terms.and_then(|terms| (call.function)(&terms)).into()
         });
         Ok(Column::Cells(cells?))
+    }
+
+    /// Evaluates a function of doubles. Other numbers are promoted.
+    fn math(
+        &mut self,
+        function: Math,
+        arguments: &'a [Node],
+        rows: Rows<'_>,
+    ) -> Result<Column<'a>, QueryError> {
+        let arguments = self.arguments(arguments, rows)?;
+        let columns: Vec<&Column<'_>> = arguments.iter().collect();
+        self.decoded
+            .require(self.context, &columns, |_, id| may_compute(id))?;
+        let decoded = &self.decoded;
+        let double = |column: &Column<'_>, row| match column.id(row) {
+            Some(id) if id.kind().is_inline() => Some(Number::from_inline(id)?.to_double().into()),
+            _ if skips(column, row) => None,
+            _ => to_double(&column.value(row, decoded)?),
+        };
+        let mut numbers = Vec::with_capacity(function.arity());
+        let results = (0..rows.len()).map(|row| {
+            numbers.clear();
+            for column in &arguments {
+                numbers.push(double(column, row)?);
+            }
+            Some(Number::Double(function.apply(&numbers).into()))
+        });
+        Ok(Column::Numbers(results.collect()))
     }
 
     fn arguments(

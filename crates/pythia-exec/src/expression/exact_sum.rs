@@ -108,7 +108,7 @@ impl ExactSum {
         }
         let mut floating = self.floating.clone();
         if self.integers + self.decimals > 0 {
-            floating.add(double(&self.exact)?);
+            floating.add(to_double(&self.exact)?);
         }
         Some(match self.doubles {
             0 => Number::Float(floating.to_float().into()).into(),
@@ -148,8 +148,8 @@ fn integer(value: &Value<'_>) -> Option<Value<'static>> {
     }
 }
 
-/// Returns the nearest double of an integer or decimal.
-fn double(value: &Value<'_>) -> Option<f64> {
+/// Returns the nearest double of a number.
+pub(super) fn to_double(value: &Value<'_>) -> Option<f64> {
     match value {
         Value::Number(number) => Some(number.to_double().into()),
         Value::Exact(exact) => Some(exact.to_double().into()),

@@ -9,15 +9,18 @@ use std::str::FromStr;
 use num_bigint::{BigInt, Sign};
 
 /// The exponent of the smallest positive double: every double is a multiple of 2^`UNIT`.
-const UNIT: i32 = -1074;
+pub(super) const UNIT: i32 = -1074;
 /// Bits below the last one of the first number that the window holds, for smaller numbers.
 const BITS_BELOW: i32 = 30;
 /// Bits of the window that a number may use; the others are for sums.
-const BITS_OF_NUMBER: u32 = 96;
+const BITS_OF_NUMBER: u32 = 120;
 
 /// A sum of floats and doubles.
+pub(super) type FloatingSum = BinarySum<UNIT>;
+
+/// A sum of multiples of 2^`UNIT`.
 #[derive(Clone, Debug, Default)]
-pub(super) struct FloatingSum {
+pub(super) struct BinarySum<const UNIT: i32> {
     /// The sum of the numbers in the window, as a multiple of 2^`exponent`.
     window: i128,
     exponent: i32,
@@ -26,6 +29,55 @@ pub(super) struct FloatingSum {
     nans: i64,
     infinities: i64,
     negative_infinities: i64,
+}
+
+impl<const UNIT: i32> BinarySum<UNIT> {
+    /// Adds `mantissa` times 2^`exponent`, which is a multiple of 2^`UNIT`.
+    pub(super) fn add_multiple(&mut self, mantissa: i64, exponent: i32) {
+        if mantissa == 0 {
+            return;
+        }
+        if self.window == 0 {
+            self.exponent = (exponent - BITS_BELOW).max(UNIT);
+        }
+        let fits = |shift: u32| mantissa.unsigned_abs().ilog2() + shift < BITS_OF_NUMBER;
+        let shift = u32::try_from(exponent - self.exponent).ok();
+        let Some(shift) = shift.filter(|&shift| fits(shift)) else {
+            return self.add_long(BigInt::from(mantissa) << (exponent - UNIT));
+        };
+        let number = i128::from(mantissa) << shift;
+        match self.window.checked_add(number) {
+            Some(window) => self.window = window,
+            None => {
+                self.add_long(BigInt::from(self.window) << (self.exponent - UNIT));
+                self.window = number;
+            }
+        }
+    }
+
+    fn add_long(&mut self, number: BigInt) {
+        **self.long.get_or_insert_default() += number;
+    }
+
+    /// Returns the sum of the finite numbers, as a multiple of 2^`UNIT`.
+    pub(super) fn finite(&self) -> BigInt {
+        let window = match self.window {
+            0 => BigInt::ZERO,
+            window => BigInt::from(window) << (self.exponent - UNIT),
+        };
+        match &self.long {
+            Some(long) => window + &**long,
+            None => window,
+        }
+    }
+
+    /// Returns the memory of the long integer in bytes.
+    pub(super) fn memory_bytes(&self) -> usize {
+        let long = self.long.as_ref();
+        long.map_or(0, |long| {
+            size_of::<BigInt>() + long.bits().div_ceil(8) as usize
+        })
+    }
 }
 
 impl FloatingSum {
@@ -37,43 +89,15 @@ impl FloatingSum {
             self.infinities += 1;
         } else if value == f64::NEG_INFINITY {
             self.negative_infinities += 1;
-        } else if value != 0.0 {
-            self.add_finite(value);
+        } else {
+            let (mantissa, exponent) = parts(value);
+            self.add_multiple(mantissa, exponent);
         }
     }
 
-    fn add_finite(&mut self, value: f64) {
-        let (mantissa, exponent) = parts(value);
-        if self.window == 0 {
-            self.exponent = (exponent - BITS_BELOW).max(UNIT);
-        }
-        let fits = |shift: u32| mantissa.unsigned_abs().ilog2() + shift < BITS_OF_NUMBER;
-        let shift = u32::try_from(exponent - self.exponent).ok();
-        let shifted = shift.filter(|&shift| fits(shift));
-        let added = shifted.and_then(|shift| {
-            let number = i128::from(mantissa) << shift;
-            self.window.checked_add(number)
-        });
-        match added {
-            Some(window) => self.window = window,
-            None => self.add_long(BigInt::from(mantissa) << (exponent - UNIT)),
-        }
-    }
-
-    fn add_long(&mut self, number: BigInt) {
-        **self.long.get_or_insert_default() += number;
-    }
-
-    /// Returns the sum of the finite numbers, as a multiple of 2^`UNIT`.
-    fn finite(&self) -> BigInt {
-        let window = match self.window {
-            0 => BigInt::ZERO,
-            window => BigInt::from(window) << (self.exponent - UNIT),
-        };
-        match &self.long {
-            Some(long) => window + &**long,
-            None => window,
-        }
+    /// Returns whether all numbers are finite.
+    pub(super) fn is_finite(&self) -> bool {
+        self.special().is_none()
     }
 
     /// Returns this sum without the numbers of another sum, `times` over.
@@ -93,7 +117,7 @@ impl FloatingSum {
     /// Returns the nearest double.
     pub(super) fn to_double(&self) -> f64 {
         self.special()
-            .unwrap_or_else(|| round(&self.finite(), 53, 0))
+            .unwrap_or_else(|| round_to_double(&self.finite(), UNIT))
     }
 
     /// Returns the nearest float.
@@ -102,7 +126,7 @@ impl FloatingSum {
         let below = (SMALLEST - UNIT) as u64;
         let value = self
             .special()
-            .unwrap_or_else(|| round(&self.finite(), 24, below));
+            .unwrap_or_else(|| round(&self.finite(), UNIT, (24, below)));
         // Exact, or beyond the range of floats.
         value as f32
     }
@@ -115,18 +139,10 @@ impl FloatingSum {
             _ => Some(f64::NAN),
         }
     }
-
-    /// Returns the memory of the long integer in bytes.
-    pub(super) fn memory_bytes(&self) -> usize {
-        let long = self.long.as_ref();
-        long.map_or(0, |long| {
-            size_of::<BigInt>() + long.bits().div_ceil(8) as usize
-        })
-    }
 }
 
-/// Splits a finite number other than 0 into an odd mantissa and the exponent of its last bit.
-fn parts(value: f64) -> (i64, i32) {
+/// Splits a finite number into a mantissa and the exponent of its last bit.
+pub(super) fn parts(value: f64) -> (i64, i32) {
     const FRACTION_BITS: u32 = 52;
     let bits = value.to_bits();
     let fraction = bits & ((1 << FRACTION_BITS) - 1);
@@ -135,14 +151,18 @@ fn parts(value: f64) -> (i64, i32) {
         0 => (fraction, UNIT),
         biased => (fraction | 1 << FRACTION_BITS, UNIT + biased - 1),
     };
-    let zeros = mantissa.trailing_zeros();
-    let mantissa = (mantissa >> zeros) as i64;
+    let mantissa = mantissa as i64;
     let mantissa = if value < 0.0 { -mantissa } else { mantissa };
-    (mantissa, exponent + zeros as i32)
+    (mantissa, exponent)
 }
 
-/// Rounds a multiple of 2^`UNIT` to `significant` bits, and to a multiple of 2^(`UNIT` + `below`); halves to even.
-fn round(number: &BigInt, significant: u64, below: u64) -> f64 {
+/// Returns the double nearest to `number` times 2^`unit`, which is 2^[`UNIT`] or smaller.
+pub(super) fn round_to_double(number: &BigInt, unit: i32) -> f64 {
+    round(number, unit, (53, (UNIT - unit) as u64))
+}
+
+/// Rounds a multiple of 2^`unit` to `significant` bits, and to a multiple of 2^(`unit` + `below`); halves to even.
+fn round(number: &BigInt, unit: i32, (significant, below): (u64, u64)) -> f64 {
     let magnitude = number.magnitude();
     let cut = magnitude.bits().saturating_sub(significant).max(below);
     let mut rounded = magnitude >> cut;
@@ -156,7 +176,7 @@ fn round(number: &BigInt, significant: u64, below: u64) -> f64 {
         }
     }
     let digits = u64::try_from(&rounded).expect("at most one more than the significant bits");
-    let exponent = cut as i32 + UNIT;
+    let exponent = cut as i32 + unit;
     // Two steps, because a power of two may be out of range where the product is not.
     let half = exponent / 2;
     let value = digits as f64 * 2_f64.powi(half) * 2_f64.powi(exponent - half);

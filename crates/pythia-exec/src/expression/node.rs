@@ -14,6 +14,7 @@ use super::compare::Comparison;
 use super::context::CustomFunction;
 use super::exists::ExistsTest;
 use super::id_range::IdRanges;
+use super::math::Math;
 use super::number::Arithmetic;
 use super::pattern::Pattern;
 
@@ -43,6 +44,7 @@ pub(crate) enum Node {
     Call(Box<Call>),
     /// A cast to an XSD type.
     Cast(NamedNodeRef<'static>, Box<Node>),
+    Math(Math, Vec<Node>),
     Custom(Box<CustomCall>),
     /// The number of quads with the term in a column as subject or as object.
     Degree(End, usize),
@@ -164,9 +166,10 @@ impl Node {
             Self::Not(inner) | Self::Plus(inner) | Self::Minus(inner) | Self::Cast(_, inner) => {
                 inner.any(is)
             }
-            Self::And(children) | Self::Or(children) | Self::Coalesce(children) => {
-                children.iter().any(|child| child.any(is))
-            }
+            Self::And(children)
+            | Self::Or(children)
+            | Self::Coalesce(children)
+            | Self::Math(_, children) => children.iter().any(|child| child.any(is)),
             Self::Compare(_, pair) | Self::SameTerm(pair) | Self::Arithmetic(_, pair) => {
                 pair.0.any(is) || pair.1.any(is)
             }
@@ -191,9 +194,10 @@ impl Node {
             Self::Not(inner) | Self::Plus(inner) | Self::Minus(inner) | Self::Cast(_, inner) => {
                 inner.is_constant()
             }
-            Self::And(children) | Self::Or(children) | Self::Coalesce(children) => {
-                children.iter().all(Self::is_constant)
-            }
+            Self::And(children)
+            | Self::Or(children)
+            | Self::Coalesce(children)
+            | Self::Math(_, children) => children.iter().all(Self::is_constant),
             Self::Compare(_, pair) | Self::SameTerm(pair) | Self::Arithmetic(_, pair) => {
                 pair.0.is_constant() && pair.1.is_constant()
             }

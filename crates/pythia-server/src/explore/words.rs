@@ -3,7 +3,7 @@
 use std::cmp::Reverse;
 
 use oxrdf::Term;
-use pythia::completion::{CompletionContext, Expected, function_names};
+use pythia::completion::{CompletionContext, Expected, called_iris, function_names};
 use pythia::well_known_prefixes;
 use serde::Serialize;
 
@@ -212,6 +212,7 @@ pub(super) fn words(place: &CompletionContext) -> Vec<Suggestion> {
             let mut items = variables(place);
             let functions = function_names().filter(|name| name.starts_with(&typed));
             items.extend(functions.map(|name| plain(format!("{name}("), Kind::Function)));
+            items.extend(called(place));
             items.extend(keywords(&OPERATORS));
             items
         }
@@ -228,6 +229,22 @@ pub(super) fn words(place: &CompletionContext) -> Vec<Suggestion> {
             items
         }
     }
+}
+
+/// Returns the functions and aggregates that are called by IRI, if their prefixes are declared.
+fn called(place: &CompletionContext) -> Vec<Suggestion> {
+    let typed = place.typed.to_lowercase();
+    let named = called_iris().filter_map(|iri| {
+        let prefixes = place
+            .prefixes
+            .iter()
+            .map(|(name, start)| (name.as_str(), start.as_str()));
+        let (prefix, local) = shortest(&iri, prefixes)?;
+        let name = format!("{prefix}:{local}");
+        let fits = name.starts_with(&typed) || local.starts_with(&typed);
+        fits.then(|| plain(format!("{name}("), Kind::Function))
+    });
+    named.collect()
 }
 
 fn plain(insert: String, kind: Kind) -> Suggestion {
@@ -369,6 +386,14 @@ mod tests {
             inserts("SELECT * { ?x ?p ?o FILTER(STRL"),
             ["STRLANG(", "STRLANGDIR(", "STRLEN("]
         );
+        let declared = "PREFIX m: <http://www.w3.org/2005/xpath-functions/math#> \
+            PREFIX agg: <http://jena.apache.org/ARQ/function/aggregate#> SELECT";
+        assert_eq!(
+            inserts(&format!("{declared} * {{ ?x ?p ?o FILTER(m:ata")),
+            ["m:atan(", "m:atan2("]
+        );
+        let all = inserts(&format!("{declared} (std"));
+        assert_eq!(all, ["agg:stdev(", "agg:stdev_samp(", "agg:stdev_pop("]);
         assert_eq!(inserts("SELECT * { ?x foa"), ["foaf:"]);
         assert_eq!(inserts("SELECT * { ?long ?p ?lo"), ["?long"]);
     }

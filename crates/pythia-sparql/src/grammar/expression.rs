@@ -2,7 +2,9 @@
 
 use super::paths::WrittenTriple;
 use super::{Kind, Read, Reader};
+use crate::aggregates::{self, Statistic};
 use crate::suggest;
+use crate::token::Token;
 
 impl Reader<'_> {
     /// Returns whether the operand of FILTER, HAVING or ORDER BY can start here.
@@ -24,8 +26,7 @@ impl Reader<'_> {
             return self.close(")");
         }
         if self.is_iri() {
-            self.iri("a function")?;
-            return self.arguments(0, usize::MAX, "the function");
+            return self.call("a function");
         }
         if self.token.kind == Kind::Word {
             return self.word();
@@ -100,11 +101,11 @@ impl Reader<'_> {
                 Ok(())
             }
             Kind::Iri | Kind::Name => {
-                self.iri("a value")?;
-                if self.is_sign("(") {
-                    return self.arguments(0, usize::MAX, "the function");
+                let mut after = self.lexer.clone();
+                if after.next().text == "(" {
+                    return self.call("a value");
                 }
-                Ok(())
+                self.iri("a value")
             }
             Kind::Word if !self.is_boolean() => self.word(),
             Kind::BlankNode => self.fault(
@@ -162,7 +163,8 @@ impl Reader<'_> {
             return Ok(());
         }
         if suggest::is_aggregate(name.text) {
-            return self.aggregate();
+            let name = self.take();
+            return self.aggregate(name);
         }
         if let Some(function) = suggest::built_in(name.text) {
             self.take();
@@ -196,8 +198,34 @@ impl Reader<'_> {
         }
     }
 
-    fn aggregate(&mut self) -> Read {
-        let name = self.take();
+    /// Reads a call of a function or an aggregate by IRI.
+    fn call(&mut self, what: &str) -> Read {
+        let name = self.token;
+        self.iri(what)?;
+        let iri = self.full_iri(name);
+        if let Some(message) = iri.as_deref().and_then(aggregates::unknown)
+            && !self.in_service
+        {
+            return self.fault(name.start, message);
+        }
+        if iri.as_deref().and_then(Statistic::named).is_some() {
+            return self.aggregate(name);
+        }
+        let mut after = self.lexer.clone();
+        let first = after.next();
+        let is_distinct = first.kind == Kind::Word && first.text.eq_ignore_ascii_case("DISTINCT");
+        match iri {
+            Some(iri) if is_distinct && self.is_sign("(") => {
+                let message = format!("<{iri}> is not an aggregate, so it does not take DISTINCT");
+                self.fault(name.start, message)
+            }
+            // A relative IRI may be an aggregate.
+            None if is_distinct => self.aggregate(name),
+            _ => self.arguments(0, usize::MAX, "the function"),
+        }
+    }
+
+    fn aggregate(&mut self, name: Token<'_>) -> Read {
         if std::mem::replace(&mut self.in_aggregate, true) {
             let message = "aggregates cannot be nested";
             return self.fault(name.start, message);
@@ -216,6 +244,9 @@ impl Reader<'_> {
                 return Err(self.expected("= and the separator in quotes"));
             }
             self.take();
+        }
+        if self.is_sign(",") {
+            return self.fault(self.token.start, "an aggregate takes one expression");
         }
         self.free = free;
         self.in_aggregate = false;

@@ -75,6 +75,8 @@ struct Reader<'t> {
     in_deleted: bool,
     /// True while the argument of an aggregate is read.
     in_aggregate: bool,
+    /// True inside SERVICE: another endpoint may have other aggregates.
+    in_service: bool,
     extensions: Extensions,
     /// Number of the current group, and of groups so far.
     group_number: usize,
@@ -104,6 +106,7 @@ impl<'t> Reader<'t> {
             in_data: false,
             in_deleted: false,
             in_aggregate: false,
+            in_service: false,
             extensions: Extensions::default(),
             group_number: 0,
             group_count: 0,
@@ -289,6 +292,18 @@ impl<'t> Reader<'t> {
             }
             _ => Err(self.expected(what)),
         }
+    }
+
+    /// Returns the IRI that a token stands for; `None` if it is relative.
+    fn full_iri(&self, token: Token<'t>) -> Option<String> {
+        let iri = match token.text.split_once(':') {
+            Some((prefix, local)) if token.kind == Kind::Name => {
+                let start = without_escapes(self.prefixes.get(prefix)?);
+                format!("{start}{}", local.replace('\\', ""))
+            }
+            _ => without_escapes(token.text.trim_matches(['<', '>'])).into_owned(),
+        };
+        oxiri::Iri::parse(iri).ok().map(oxiri::Iri::into_inner)
     }
 
     fn is_iri(&self) -> bool {

@@ -100,7 +100,9 @@ impl Reader<'_> {
         } else if self.take_word("SERVICE") {
             self.take_word("SILENT");
             self.graph_name("the service: an IRI or a variable")?;
+            let outer = std::mem::replace(&mut self.in_service, true);
             self.group()?;
+            self.in_service = outer;
         } else if self.is_word("pathfilter") {
             self.path_filter()?;
         } else if self.take_word("FILTER") {

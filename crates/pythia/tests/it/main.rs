@@ -25,6 +25,7 @@ mod progress;
 mod property_paths;
 mod serializable;
 mod sparqltest;
+mod statistics;
 mod store;
 mod support;
 mod tidy;

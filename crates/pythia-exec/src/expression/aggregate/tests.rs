@@ -1,5 +1,4 @@
 use oxrdf::{Literal, Term};
-use spargebra::SparqlParser;
 use spargebra::algebra::GraphPattern;
 
 use super::*;
@@ -8,9 +7,12 @@ use crate::expression::testing::{context, term, variables};
 use crate::limits::governor::Governor;
 
 fn aggregate(text: &str) -> AggregateExpression {
-    let query = format!("SELECT ({text} AS ?result) {{ }}");
-    let query = SparqlParser::new().parse_query(&query).expect("a query");
-    let spargebra::Query::Select { mut pattern, .. } = query else {
+    let query = format!(
+        "PREFIX agg: <http://jena.apache.org/ARQ/function/aggregate#> PREFIX own: <urn:pythia:aggregate#> \
+         PREFIX xsd: <http://www.w3.org/2001/XMLSchema#> SELECT ({text} AS ?result) {{ }}"
+    );
+    let query = pythia_sparql::Query::parse(&query, None).expect("a query");
+    let spargebra::Query::Select { mut pattern, .. } = query.algebra().clone() else {
         panic!("no SELECT");
     };
     loop {
@@ -79,6 +81,11 @@ fn empty_groups_have_the_neutral_outcome() {
         ("MIN(?x)", "nothing"),
         ("SAMPLE(?x)", "nothing"),
         ("GROUP_CONCAT(?x)", "\"\""),
+        ("agg:stdev(?x)", "nothing"),
+        ("agg:var_pop(?x)", "nothing"),
+        ("own:median(?x)", "nothing"),
+        ("own:percentile-95(?x)", "nothing"),
+        ("own:mode(?x)", "nothing"),
     ] {
         check(text, &[], &[expected]);
     }
@@ -229,4 +236,136 @@ fn arguments_of_large_batches_are_evaluated_in_parts() {
         let context = context(terms.clone()).with_governor(governor);
         add(aggregate, terms.clone(), 1, &context).expect(aggregate);
     }
+}
+
+#[test]
+fn statistics_take_numbers_of_all_types() {
+    let rows = [
+        (0, "2"),
+        (0, "\"4\"^^<http://www.w3.org/2001/XMLSchema#float>"),
+        (0, "4.0"),
+        (0, "4e0"),
+        (0, "5"),
+        (0, "5"),
+        (0, "7"),
+        (0, "\"9\"^^<http://www.w3.org/2001/XMLSchema#byte>"),
+        (1, "1"),
+        (2, "1"),
+        (2, "\"a\""),
+        (3, "1"),
+        (3, "UNDEF"),
+        (4, "<urn:a>"),
+    ];
+    let nothing = ["nothing"; 3];
+    let double = |text: &str| match text {
+        "nothing" => text.to_owned(),
+        text => Literal::from(text.parse::<f64>().expect("a number")).to_string(),
+    };
+    for (text, first, single) in [
+        ("agg:var_pop(?x)", "4.0E0", "0.0E0"),
+        ("agg:stdev_pop(?x)", "2.0E0", "0.0E0"),
+        ("agg:variance(?x)", "4.571428571428571E0", "nothing"),
+        ("agg:var_samp(?x)", "4.571428571428571E0", "nothing"),
+        ("agg:stdev(?x)", "2.138089935299395E0", "nothing"),
+        ("agg:stdev_samp(?x * 1.0)", "2.138089935299395E0", "nothing"),
+        ("own:median(?x)", "4.5E0", "1.0E0"),
+        ("own:percentile-25(?x)", "4.0E0", "1.0E0"),
+        ("own:percentile-99.5(?x)", "8.93E0", "1.0E0"),
+        // Equal numbers are different terms, except for the two fives.
+        ("agg:var_pop(DISTINCT ?x)", "4.408163265306122E0", "0.0E0"),
+        ("own:median(DISTINCT ?x)", "4.0E0", "1.0E0"),
+        ("agg:stdev(DISTINCT 1 || ?x)", "nothing", "nothing"),
+    ] {
+        let (first, single) = (double(first), double(single));
+        let expected = [&[&*first, &*single][..], &nothing].concat();
+        check(text, &rows, &expected);
+    }
+    let long = "1".repeat(60);
+    check(
+        "own:median(?x)",
+        &[(0, &long), (0, "1")],
+        &["5.555555555555556E58"],
+    );
+}
+
+#[test]
+fn modes_are_terms() {
+    let rows = [
+        (0, "<urn:b>"),
+        (0, "<urn:a>"),
+        (0, "<urn:b>"),
+        (0, "1"),
+        // Ties: the first in the order of ORDER BY, or by spelling.
+        (1, "\"b\""),
+        (1, "\"a\"@en"),
+        (1, "7"),
+        (1, "<urn:z>"),
+        (2, "1.0"),
+        (2, "01"),
+        (2, "1"),
+        (2, "1e0"),
+        (2, "2"),
+        (3, "UNDEF"),
+        (3, "1"),
+        (4, "2"),
+        (4, "10"),
+    ];
+    let second = "\"01\"^^<http://www.w3.org/2001/XMLSchema#integer>";
+    check(
+        "own:mode(?x)",
+        &rows,
+        &["<urn:b>", "<urn:z>", second, "nothing", "2"],
+    );
+    check(
+        "own:mode(DISTINCT ?x)",
+        &rows,
+        &["<urn:a>", "<urn:z>", second, "nothing", "2"],
+    );
+    check(
+        "own:mode(?x + 1)",
+        &rows[15..],
+        &["nothing", "nothing", "nothing", "nothing", "3"],
+    );
+    let backwards: Vec<(u32, &str)> = rows.iter().rev().copied().collect();
+    check(
+        "own:mode(?x)",
+        &backwards,
+        &["<urn:b>", "<urn:z>", second, "nothing", "2"],
+    );
+}
+
+#[test]
+fn statistics_of_many_values_are_charged_for() {
+    let number = |n: usize| Literal::new_simple_literal(format!("{n:05}")).into();
+    let terms: Vec<Term> = (0..60_000).map(number).collect();
+    for (text, memory, fits) in [
+        ("own:mode(?x)", 8 << 20, true),
+        ("own:mode(?x)", 1 << 20, false),
+        ("own:median(xsd:integer(?x))", 8 << 20, true),
+        ("own:median(xsd:integer(?x))", 1 << 20, false),
+        ("own:median(FLOOR(xsd:integer(?x) / 1000))", 1 << 20, true),
+        ("agg:stdev(xsd:integer(?x))", 1 << 20, true),
+    ] {
+        let governor = Arc::new(Governor::with_memory(memory));
+        let context = context(terms.clone()).with_governor(Arc::clone(&governor));
+        match add(text, terms.clone(), 10, &context) {
+            Ok(()) => assert!(fits, "{text}"),
+            Err(QueryError::Memory(_)) => assert!(!fits, "{text}"),
+            Err(error) => panic!("{error}"),
+        }
+        assert!(governor.memory_used() < 1 << 16, "it was given back");
+    }
+}
+
+#[test]
+fn other_aggregates_are_refused_by_name() {
+    let name = oxrdf::NamedNode::new_unchecked("http://e/sum");
+    let aggregate = AggregateExpression::FunctionCall {
+        name: AggregateFunction::Custom(name),
+        expr: spargebra::algebra::Expression::Literal(1.into()),
+        distinct: false,
+    };
+    let error = CompiledAggregate::compile(&aggregate, &[], &context([]), &no_exists).err();
+    let message = error.expect("refused").to_string();
+    assert!(message.contains("<http://e/sum>"), "{message}");
 }
