@@ -96,6 +96,9 @@ pub struct QueryOptions {
     pub row_limit: Option<u64>,
     /// Graphs visible to the query. The others appear not to exist in the store.
     pub visible: GraphRules,
+    /// Makes the default graph the union of all visible graphs: of the store's default graph and all named graphs, in
+    /// which a triple occurs once. Without effect on a request that names its dataset, with FROM or USING for example.
+    pub union_default_graph: bool,
 }
 
 impl fmt::Debug for QueryOptions {
@@ -107,6 +110,7 @@ impl fmt::Debug for QueryOptions {
             .field("service", &self.service.is_some())
             .field("profile", &self.profile)
             .field("visible", &self.visible)
+            .field("union_default_graph", &self.union_default_graph)
             .field("functions", &self.functions.keys())
             .finish_non_exhaustive()
     }
@@ -226,7 +230,8 @@ impl Engine {
         let evaluation = evaluation(governor, snapshot, visible.as_ref(), options);
         let evaluation = evaluation.with_base_iri(base);
         evaluation.check()?;
-        let dataset = Arc::new(Dataset::of_query(dataset, &evaluation, visible)?);
+        let union = options.union_default_graph;
+        let dataset = Arc::new(Dataset::of_query(dataset, union, &evaluation, visible)?);
         let wanted = match form {
             Form::Ask => Default::default(),
             _ => in_scope(pattern),

@@ -90,9 +90,16 @@ impl Dataset {
         })
     }
 
-    /// Returns the same store, served at the root or not.
-    pub(crate) fn served_as(self: &Arc<Self>, default: bool) -> Arc<Self> {
-        if self.config.default == default {
+    /// Returns the same store, served with the settings that need no opening: at the root or not, and with which default
+    /// graph.
+    pub(crate) fn served_as(self: &Arc<Self>, config: &DatasetConfig) -> Arc<Self> {
+        let DatasetConfig {
+            default,
+            union_default_graph,
+            ..
+        } = *config;
+        let now = (self.config.default, self.config.union_default_graph);
+        if now == (default, union_default_graph) {
             return Arc::clone(self);
         }
         Arc::new(Self {
@@ -100,6 +107,7 @@ impl Dataset {
             database: Arc::clone(&self.database),
             config: DatasetConfig {
                 default,
+                union_default_graph,
                 ..self.config.clone()
             },
         })

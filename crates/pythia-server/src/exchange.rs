@@ -297,6 +297,7 @@ impl Exchange {
             row_limit: limits.rows,
             visible: self.access.read.clone(),
             service: Some(self.caller.settings.outbound.service()),
+            union_default_graph: self.dataset.config.union_default_graph,
             ..QueryOptions::default()
         }
     }

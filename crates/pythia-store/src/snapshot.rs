@@ -218,6 +218,11 @@ impl Snapshot {
         self.delta.as_deref().filter(|delta| !delta.is_empty())
     }
 
+    /// Returns whether quads were added to the base or removed from it. Needs no reads.
+    pub fn has_changes(&self) -> bool {
+        self.changes().is_some()
+    }
+
     /// Returns how many quads of the predicate were added to the base and removed from it. Needs no reads.
     pub fn changes_of(&self, predicate: TermId) -> u64 {
         let changes = self.changes();

@@ -64,6 +64,10 @@ pub(crate) struct Query {
     #[arg(long, value_name = "TIME", value_parser = parse_time)]
     timeout: Option<Duration>,
 
+    /// Make the default graph the union of all graphs, unless the query names its dataset
+    #[arg(long)]
+    union_default_graph: bool,
+
     /// Base IRI for relative IRIs in the query
     #[arg(long, value_name = "IRI")]
     base: Option<String>,
@@ -149,6 +153,7 @@ impl Query {
             timeout: self.timeout,
             profile: self.explain.is_some_and(Explain::runs),
             row_limit: self.max_rows,
+            union_default_graph: self.union_default_graph,
             service: Some(Arc::new(HttpService::default())),
             ..QueryOptions::default()
         };

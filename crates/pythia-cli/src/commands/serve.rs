@@ -51,6 +51,10 @@ pub(crate) struct Serve {
     #[arg(long)]
     read_only: bool,
 
+    /// Make the default graph of queries the union of all graphs, unless a request names its dataset
+    #[arg(long)]
+    union_default_graph: bool,
+
     /// Memory for the page cache of each store, a hard limit (for example 64M, 2G) [default: 256M]
     #[arg(long, value_name = "SIZE", value_parser = bytes)]
     cache: Option<usize>,
@@ -172,6 +176,7 @@ impl ServeFlags {
         config.hosts.extend(&self.hosts);
         for dataset in &mut config.datasets {
             dataset.read_only |= serve.read_only;
+            dataset.union_default_graph |= serve.union_default_graph;
             dataset.cache_bytes = serve.cache.unwrap_or(dataset.cache_bytes);
             dataset.memory_bytes = serve.memory.unwrap_or(dataset.memory_bytes);
         }

@@ -63,6 +63,11 @@ pub(crate) struct Update {
     #[arg(long, value_name = "TIME", value_parser = parse_time)]
     timeout: Option<Duration>,
 
+    /// Make the default graph of WHERE the union of all graphs, unless USING or WITH names a graph.
+    /// INSERT and DELETE still change the store's own default graph
+    #[arg(long)]
+    union_default_graph: bool,
+
     /// Base IRI for relative IRIs in the update
     #[arg(long, value_name = "IRI")]
     base: Option<String>,
@@ -75,6 +80,7 @@ impl Update {
             query: QueryOptions {
                 timeout: self.timeout,
                 service: Some(Arc::new(HttpService::default())),
+                union_default_graph: self.union_default_graph,
                 ..QueryOptions::default()
             },
             load: self.loader().map(|loader| Arc::new(loader) as _),

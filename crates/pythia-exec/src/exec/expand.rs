@@ -260,7 +260,7 @@ impl Expand {
                     self.expansion.graph[link] == self.current.value(slot, row)
                 }
                 // Invisible quads must not appear in the step's measurements either.
-                GraphPosition::New(_) if self.attribute.is_none() => {
+                GraphPosition::New(..) if self.attribute.is_none() => {
                     let visible = self.context.dataset.visible.as_deref();
                     visible.is_none_or(|seen| seen.accepts(TermId(self.expansion.graph[link])))
                 }
@@ -282,7 +282,7 @@ impl Expand {
         if let Position::New(slot) = self.pattern.predicate {
             bind(slot, &self.expansion.predicate);
         }
-        if let GraphPosition::New(slot) = self.pattern.graph {
+        if let GraphPosition::New(slot, _) = self.pattern.graph {
             bind(slot, &self.expansion.graph);
         }
         batch

@@ -1,10 +1,9 @@
-//! The merge of several graphs (more than one FROM), in which a triple appears once even if several graphs
-//! contain it.
+//! The merge of several graphs (more than one FROM, or the union of all graphs), in which a triple appears once even
+//! if several graphs contain it.
 
 use std::sync::Arc;
 
 use pythia_rdf::TermId;
-use rustc_hash::FxHashSet;
 
 use super::batch::Batch;
 use super::context::QueryContext;
@@ -23,7 +22,6 @@ pub(crate) struct Merged {
     pattern: SlotPattern,
     live: Arc<Slots>,
     context: Arc<QueryContext>,
-    graphs: FxHashSet<u64>,
     /// The triple of the last quad in one of the graphs, and the first graph that has it.
     last: Option<([u64; 3], u64)>,
 }
@@ -40,7 +38,6 @@ impl Merged {
             input,
             pattern,
             live,
-            graphs: context.dataset.merged.iter().map(|graph| graph.0).collect(),
             context,
             last: None,
         }
@@ -60,7 +57,7 @@ impl Merged {
         let mut keep = vec![false; batch.rows];
         for (row, keep) in keep.iter_mut().enumerate() {
             let graph = batch.value(graph_slot, row);
-            if !self.graphs.contains(&graph) {
+            if !self.context.dataset.merged.contains(TermId(graph)) {
                 continue;
             }
             let triple = places.map(|place| value(place, row));

@@ -31,6 +31,7 @@ mod relational;
 mod row_source;
 mod scan;
 mod service;
+pub(crate) mod several_graphs;
 pub mod solutions;
 mod sort;
 pub mod subquery;

@@ -50,7 +50,7 @@ impl ScanColumns {
             }
         }
         if let Some(slot) = pattern.graph.slot() {
-            let new = matches!(pattern.graph, GraphPosition::New(_));
+            let new = matches!(pattern.graph, GraphPosition::New(..));
             want(Component::Graph, slot, new);
         }
         columns
@@ -105,7 +105,7 @@ impl ScanColumns {
     /// Drops rows of invisible graphs if all named graphs are read. They must not appear in the step's
     /// measurements either.
     fn hide(&self, found: &mut IdBatch, context: &QueryContext) {
-        let (GraphPosition::New(slot), Some(visible)) =
+        let (GraphPosition::New(slot, _), Some(visible)) =
             (self.pattern.graph, context.dataset.visible.as_deref())
         else {
             return;
@@ -385,7 +385,7 @@ pub(crate) fn sorted_slot(pattern: &SlotPattern, order: Order) -> Option<usize> 
     {
         Some(position) => position.slot(),
         None => match pattern.graph {
-            GraphPosition::New(slot) => Some(slot),
+            GraphPosition::New(slot, _) => Some(slot),
             _ => None,
         },
     }

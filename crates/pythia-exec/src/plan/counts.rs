@@ -63,6 +63,21 @@ impl<'a> Counts<'a> {
         }
     }
 
+    /// Returns whether it is known that no two graphs have the same triple of a predicate, or of any predicate (`None`).
+    pub fn has_distinct_triples(&self, predicate: Option<TermId>) -> bool {
+        let Some(statistics) = self.of_store() else {
+            return false;
+        };
+        match predicate {
+            Some(predicate) => {
+                let counts = statistics.predicate(predicate);
+                counts.is_none_or(|counts| counts.triples == counts.quads)
+                    && self.snapshot.changes_of(predicate) == 0
+            }
+            None => statistics.triples == statistics.quads && !self.snapshot.has_changes(),
+        }
+    }
+
     /// Returns the exact number of matching quads. Reads nothing for a graph without quads.
     pub fn exact(&self, pattern: &QuadPattern) -> Result<u64, StoreError> {
         if let GraphFilter::One(graph) = pattern.graph

@@ -1,5 +1,5 @@
 //! The dataset of a query (SPARQL 1.1 §13.2): the graphs of FROM and FROM NAMED, or the whole store,
-//! restricted to the visible graphs.
+//! restricted to the visible graphs. Without clauses, the default graph is the store's own or the union of all graphs.
 //!
 //! A query reads only the graphs listed here, so that hidden graphs appear not to exist.
 
@@ -15,6 +15,11 @@ use super::visible::Visible;
 use crate::error::QueryError;
 use crate::expression::EvaluationContext;
 
+/// The name of the store's default graph in FROM, as in Apache Jena.
+const DEFAULT_GRAPH: &str = "urn:x-arq:DefaultGraph";
+/// The name of the merge of all named graphs in FROM, as in Apache Jena.
+const NAMED_GRAPHS: &str = "urn:x-arq:UnionGraph";
+
 /// Id of a graph that no store has.
 pub const ABSENT: TermId = TermId::new(TermKind::Computed, TermId::PAYLOAD_MAX);
 
@@ -27,7 +32,7 @@ pub enum GraphScope {
     Absent,
     /// `GRAPH ?g`.
     Variable(#[serde(with = "super::form")] Variable),
-    /// The merge of the graphs in FROM clauses.
+    /// The merge of several graphs: [`Dataset::merged`].
     Merged,
 }
 
@@ -36,13 +41,104 @@ impl GraphScope {
     pub const DEFAULT: Self = Self::Fixed(GraphFilter::One(TermId::DEFAULT_GRAPH));
 }
 
+/// Graphs that are merged: a triple of several of them occurs once.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
+pub struct MergedGraphs {
+    /// True if the store's default graph is one of them.
+    pub default: bool,
+    /// The named graphs, sorted; `None` for all named graphs of the store, if none is hidden.
+    pub named: Option<Vec<TermId>>,
+}
+
+impl MergedGraphs {
+    /// All graphs of the store.
+    const ALL: Self = Self {
+        default: true,
+        named: None,
+    };
+
+    /// Returns the graphs that FROM clauses name. A graph that the store does not have gets a query-local id.
+    fn of_clauses(
+        graphs: &[NamedNode],
+        evaluation: &EvaluationContext,
+    ) -> Result<Self, QueryError> {
+        let has = |name: &str| graphs.iter().any(|graph| graph.as_str() == name);
+        let is_one = |graph: &&NamedNode| ![DEFAULT_GRAPH, NAMED_GRAPHS].contains(&graph.as_str());
+        Ok(Self {
+            default: has(DEFAULT_GRAPH),
+            named: match has(NAMED_GRAPHS) {
+                true => None,
+                false => Some(ids_of(graphs.iter().filter(is_one), evaluation)?),
+            },
+        })
+    }
+
+    /// Returns those of the graphs that are visible.
+    fn among(mut self, visible: Option<&Visible>) -> Self {
+        let Some(visible) = visible else {
+            return self;
+        };
+        self.default &= visible.default;
+        self.named = match self.named {
+            None => visible.named.clone(),
+            Some(mut named) => {
+                named.retain(|graph| visible.accepts(*graph));
+                Some(named)
+            }
+        };
+        self
+    }
+
+    /// Returns the scope of patterns in the merge.
+    fn scope(&self) -> GraphScope {
+        match (self.default, self.named.as_deref()) {
+            (true, Some([])) => GraphScope::DEFAULT,
+            (false, Some([])) => GraphScope::Fixed(GraphFilter::One(ABSENT)),
+            (false, Some([graph])) => GraphScope::Fixed(GraphFilter::One(*graph)),
+            _ => GraphScope::Merged,
+        }
+    }
+
+    /// Returns whether a graph is one of them.
+    pub fn contains(&self, graph: TermId) -> bool {
+        if graph == TermId::DEFAULT_GRAPH {
+            return self.default;
+        }
+        let named = self.named.as_ref();
+        named.is_none_or(|named| named.binary_search(&graph).is_ok())
+    }
+
+    /// Returns whether these are all graphs of the store.
+    pub fn are_all(&self) -> bool {
+        *self == Self::ALL
+    }
+
+    /// Returns a filter that all of the graphs pass.
+    pub fn filter(&self) -> GraphFilter {
+        match self.default {
+            true => GraphFilter::Any,
+            false => GraphFilter::Named,
+        }
+    }
+
+    /// Returns filters that exactly these graphs pass.
+    fn filters(&self) -> Vec<GraphFilter> {
+        let Some(named) = &self.named else {
+            return vec![self.filter()];
+        };
+        let default = self.default.then_some(TermId::DEFAULT_GRAPH);
+        let graphs = default.into_iter().chain(named.iter().copied());
+        graphs.map(GraphFilter::One).collect()
+    }
+}
+
 /// The dataset of a query.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 pub struct Dataset {
     /// The default graph, in which patterns outside GRAPH are matched.
     pub default: GraphScope,
-    /// Graphs whose merge is the default graph, sorted; empty unless there are several.
-    pub merged: Vec<TermId>,
+    /// Graphs whose merge is the default graph, if that is [`GraphScope::Merged`].
+    pub merged: MergedGraphs,
     /// Graphs visible to GRAPH, sorted; `None` for all named graphs of the store.
     pub named: Option<Vec<TermId>>,
     /// Visible graphs; `None` if all are visible.
@@ -52,45 +148,34 @@ pub struct Dataset {
 
 impl Dataset {
     /// Returns the dataset that the query's clauses describe, restricted to the visible graphs. If there is
-    /// any clause, graphs that no clause names are not in the dataset.
+    /// any clause, graphs that no clause names are not in the dataset. If there is none, the default graph is that of
+    /// the store or, with `union`, the merge of all graphs.
     pub fn of_query(
         clauses: Option<&QueryDataset>,
+        union: bool,
         evaluation: &EvaluationContext,
         visible: Option<Arc<Visible>>,
     ) -> Result<Self, QueryError> {
         let sees = |graph: &TermId| visible.as_ref().is_none_or(|v| v.accepts(*graph));
-        let all_named = || visible.as_ref().and_then(|v| v.named.clone());
-        let Some(clauses) = clauses else {
-            return Ok(Self {
-                default: match sees(&TermId::DEFAULT_GRAPH) {
-                    true => GraphScope::DEFAULT,
-                    false => GraphScope::Fixed(GraphFilter::One(ABSENT)),
-                },
-                merged: Vec::new(),
-                named: all_named(),
-                visible,
-            });
+        let merged = match clauses {
+            Some(clauses) => MergedGraphs::of_clauses(&clauses.default, evaluation)?,
+            None if union => MergedGraphs::ALL,
+            None => MergedGraphs {
+                default: true,
+                named: Some(Vec::new()),
+            },
         };
-        let mut merged = ids_of(&clauses.default, evaluation)?;
-        merged.retain(sees);
-        let default = match &merged[..] {
-            [] => GraphScope::Fixed(GraphFilter::One(ABSENT)),
-            [graph] => GraphScope::Fixed(GraphFilter::One(*graph)),
-            _ => GraphScope::Merged,
-        };
-        if default != GraphScope::Merged {
-            merged.clear();
-        }
-        let named = match &clauses.named {
+        let merged = merged.among(visible.as_deref());
+        let named = match clauses.and_then(|clauses| clauses.named.as_ref()) {
             Some(named) => {
-                let mut named = ids_of(named, evaluation)?;
+                let mut named = ids_of(named.iter(), evaluation)?;
                 named.retain(sees);
                 Some(named)
             }
-            None => all_named(),
+            None => visible.as_ref().and_then(|v| v.named.clone()),
         };
         Ok(Self {
-            default,
+            default: merged.scope(),
             merged,
             named,
             visible,
@@ -107,17 +192,18 @@ impl Dataset {
     pub fn default_filters(&self) -> Vec<GraphFilter> {
         match self.default {
             GraphScope::Fixed(filter) => vec![filter],
-            _ => self.merged.iter().map(|g| GraphFilter::One(*g)).collect(),
+            _ => self.merged.filters(),
         }
     }
 }
 
 /// Returns the sorted ids of graphs without duplicates. A graph that the store does not have gets a
 /// query-local id.
-fn ids_of(graphs: &[NamedNode], evaluation: &EvaluationContext) -> Result<Vec<TermId>, QueryError> {
-    let ids = graphs
-        .iter()
-        .map(|graph| evaluation.intern(graph.clone().into()));
+fn ids_of<'n>(
+    graphs: impl Iterator<Item = &'n NamedNode>,
+    evaluation: &EvaluationContext,
+) -> Result<Vec<TermId>, QueryError> {
+    let ids = graphs.map(|graph| evaluation.intern(graph.clone().into()));
     let mut ids = ids.collect::<Result<Vec<TermId>, _>>()?;
     ids.sort_unstable();
     ids.dedup();

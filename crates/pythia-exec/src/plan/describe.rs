@@ -11,7 +11,7 @@ use super::operators::{
     Slice, Sort,
 };
 use super::path_search::PathSearch;
-use super::step::{Access, GraphPosition, Position, SlotPattern, Step, StepKind};
+use super::step::{Access, GraphPosition, PathGraph, Position, SlotPattern, Step, StepKind};
 use crate::explain::{Explainer, PlanNode};
 
 impl Operator {
@@ -155,6 +155,21 @@ impl PathSearch {
     }
 }
 
+/// Describes where a quad pattern is matched; the store's default graph has no description.
+fn describe_graph(graph: GraphPosition, slots: &[Variable], explainer: &Explainer<'_>) -> String {
+    match graph {
+        GraphPosition::Filter(GraphFilter::One(TermId(0))) => String::new(),
+        GraphPosition::Filter(GraphFilter::One(id)) => format!(" graph {}", explainer.term(id)),
+        GraphPosition::Filter(GraphFilter::Any) => " in the union of all graphs".to_owned(),
+        GraphPosition::Filter(GraphFilter::Named) => " in the union of all named graphs".to_owned(),
+        GraphPosition::Bound(slot) => format!(" graph ={}", slots[slot]),
+        GraphPosition::New(slot, GraphFilter::Any) => {
+            format!(" graph {} or the default graph", slots[slot])
+        }
+        GraphPosition::New(slot, _) => format!(" graph {}", slots[slot]),
+    }
+}
+
 /// Describes a pipeline.
 fn describe_steps(steps: &[Step], slots: &[Variable], explainer: &Explainer<'_>) -> Vec<PlanNode> {
     let name = |slot: usize| slots[slot].to_string();
@@ -164,15 +179,7 @@ fn describe_steps(steps: &[Step], slots: &[Variable], explainer: &Explainer<'_>)
         Position::New(slot) => name(slot),
     };
     let pattern = |p: &SlotPattern| {
-        let graph = match p.graph {
-            GraphPosition::Filter(GraphFilter::One(TermId(0))) => String::new(),
-            GraphPosition::Filter(GraphFilter::One(id)) => {
-                format!(" graph {}", explainer.term(id))
-            }
-            GraphPosition::Filter(filter) => format!(" graph {filter:?}"),
-            GraphPosition::Bound(slot) => format!(" graph ={}", name(slot)),
-            GraphPosition::New(slot) => format!(" graph {}", name(slot)),
-        };
+        let graph = describe_graph(p.graph, slots, explainer);
         let [s, p, o] = [p.subject, p.predicate, p.object].map(position);
         format!("{s} {p} {o}{graph}")
     };
@@ -189,7 +196,7 @@ fn describe_steps(steps: &[Step], slots: &[Variable], explainer: &Explainer<'_>)
                     GraphPosition::Filter(GraphFilter::One(id)) => explainer.term(id),
                     GraphPosition::Filter(filter) => format!("{filter:?}"),
                     GraphPosition::Bound(slot) => format!("={}", name(slot)),
-                    GraphPosition::New(slot) => name(slot),
+                    GraphPosition::New(slot, _) => name(slot),
                 };
                 let attribute = explainer.term(*attribute);
                 let detail = format!("{s} {predicate} {o} . {neighbour} {attribute} {value}");
@@ -243,7 +250,11 @@ fn describe_steps(steps: &[Step], slots: &[Variable], explainer: &Explainer<'_>)
                     .counted
                     .map(|slot| format!(" (counting {})", name(slot)));
                 let counted = counted.unwrap_or_default();
-                PlanNode::new("Path", format!("{s} {} {o}{counted}", path.text))
+                let graph = match path.graph {
+                    PathGraph::Merged => " in the merged graphs",
+                    _ => "",
+                };
+                PlanNode::new("Path", format!("{s} {} {o}{graph}{counted}", path.text))
             }
             StepKind::Reachable(path) => {
                 let [from, to] = [path.from, path.to].map(position);

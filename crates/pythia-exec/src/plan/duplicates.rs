@@ -102,7 +102,7 @@ fn new(pattern: &SlotPattern, bound: &mut Slots) {
             bound.insert(slot);
         }
     }
-    if let GraphPosition::New(slot) = pattern.graph {
+    if let GraphPosition::New(slot, _) = pattern.graph {
         bound.insert(slot);
     }
 }

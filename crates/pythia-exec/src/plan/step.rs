@@ -43,16 +43,16 @@ pub enum GraphPosition {
     Filter(GraphFilter),
     /// A variable over named graphs bound by an earlier step.
     Bound(usize),
-    /// A variable over named graphs that this step binds.
-    New(usize),
+    /// A variable over the graphs that pass the filter, which this step binds.
+    New(usize, GraphFilter),
 }
 
 impl GraphPosition {
     /// Returns the filter for the store; a bound variable is compared afterwards.
     pub fn filter(self) -> GraphFilter {
         match self {
-            Self::Filter(filter) => filter,
-            Self::Bound(_) | Self::New(_) => GraphFilter::Named,
+            Self::Filter(filter) | Self::New(_, filter) => filter,
+            Self::Bound(_) => GraphFilter::Named,
         }
     }
 
@@ -60,7 +60,7 @@ impl GraphPosition {
     pub fn slot(self) -> Option<usize> {
         match self {
             Self::Filter(_) => None,
-            Self::Bound(slot) | Self::New(slot) => Some(slot),
+            Self::Bound(slot) | Self::New(slot, _) => Some(slot),
         }
     }
 }

@@ -1,6 +1,8 @@
 //! Triples of a DESCRIBE: all triples whose subject is a term of the solutions, or a blank node reached from
 //! these.
 
+use std::ops::ControlFlow;
+
 use hashbrown::HashSet;
 use oxrdf::Triple;
 use pythia_rdf::{TermId, TermKind};
@@ -10,6 +12,7 @@ use rustc_hash::FxBuildHasher;
 use super::SolutionStream;
 use super::triples::{BATCH_ROWS, Pending, PendingTriples};
 use crate::error::QueryError;
+use crate::exec::several_graphs;
 use crate::limits::governor::Working;
 
 /// A running DESCRIBE. Each term is described once, so no triple repeats. Memory holds one id per described
@@ -121,31 +124,37 @@ impl Description {
             self.described.reserve(more);
         }
         self.described.insert(subject);
-        let scan = |graph: GraphFilter| {
-            let pattern = QuadPattern {
-                subject: Some(subject),
-                graph,
-                ..QuadPattern::default()
-            };
-            let wanted = [Component::Predicate, Component::Object];
-            context.snapshot.scan(&pattern, Order::Spo, &wanted)
+        let pattern = QuadPattern {
+            subject: Some(subject),
+            ..QuadPattern::default()
         };
+        let wanted = [Component::Predicate, Component::Object];
         let statements = match &self.graphs[..] {
-            [graph @ GraphFilter::One(_)] => Statements::Scan(scan(*graph)?),
+            [graph @ GraphFilter::One(_)] => {
+                let pattern = QuadPattern {
+                    graph: *graph,
+                    ..pattern
+                };
+                Statements::Scan(context.snapshot.scan(&pattern, Order::Spo, &wanted)?)
+            }
             graphs => {
                 let mut rows: Vec<(u64, u64)> = Vec::new();
                 let mut charge = Working::new(context.governor());
-                for graph in graphs {
-                    let mut scan = scan(*graph)?;
-                    while let Some(found) = scan.next()? {
-                        context.check()?;
-                        let [predicates, objects] = &found.columns[..] else {
-                            unreachable!("two components were asked for");
-                        };
+                let order = Order::Spo;
+                let _ = several_graphs::scan(
+                    context,
+                    graphs,
+                    &pattern,
+                    order,
+                    None,
+                    &wanted,
+                    |found| {
                         charge.add(found.rows * 2 * size_of::<(u64, u64)>())?;
+                        let (predicates, objects) = (&found.columns[0], &found.columns[1]);
                         rows.extend(predicates.iter().copied().zip(objects.iter().copied()));
-                    }
-                }
+                        Ok(ControlFlow::Continue(()))
+                    },
+                )?;
                 rows.sort_unstable();
                 rows.dedup();
                 Statements::Merged(Merged {

@@ -17,6 +17,7 @@ use rustc_hash::FxHashMap;
 use super::cost::Cost;
 use crate::error::QueryError;
 use crate::exec::context::QueryContext;
+use crate::exec::several_graphs;
 use crate::expression::{Number, Value};
 use crate::limits::governor::Held;
 use crate::plan::path_search::{StoreEdges, Wanted, WeightKind};
@@ -236,25 +237,23 @@ impl Graph {
         });
         let stored: Vec<u32> = stored.collect();
         let ids: Vec<TermId> = stored.iter().map(|&node| TermId(self.id(node))).collect();
-        for &graph in &source.graphs {
-            let mut found = Expansion::new(only.is_none(), false)
-                .within(Arc::clone(self.context.governor()) as _);
-            let snapshot = &self.context.snapshot;
-            snapshot.expand(end, &ids, only.map(TermId), graph, &mut found)?;
-            for row in 0..found.len() {
-                let predicate = only.unwrap_or_else(|| found.predicate[row]);
-                if let Wanted::Some(predicates) = wanted
-                    && predicates.binary_search(&predicate).is_err()
-                {
-                    continue;
-                }
-                raw.push(Raw {
-                    node: stored[found.source[row] as usize],
-                    predicate,
-                    other: found.other[row],
-                    inverse,
-                });
+        let mut found =
+            Expansion::new(only.is_none(), false).within(Arc::clone(self.context.governor()) as _);
+        let (context, graphs) = (&self.context, &source.graphs);
+        several_graphs::expand(context, graphs, end, &ids, only.map(TermId), &mut found)?;
+        for row in 0..found.len() {
+            let predicate = only.unwrap_or_else(|| found.predicate[row]);
+            if let Wanted::Some(predicates) = wanted
+                && predicates.binary_search(&predicate).is_err()
+            {
+                continue;
             }
+            raw.push(Raw {
+                node: stored[found.source[row] as usize],
+                predicate,
+                other: found.other[row],
+                inverse,
+            });
         }
         Ok(())
     }
@@ -337,19 +336,17 @@ impl Graph {
         nodes.dedup();
         let mut values =
             Expansion::new(false, false).within(Arc::clone(self.context.governor()) as _);
-        let graphs = self.source.as_ref().map(|source| &source.graphs);
+        let graphs = self.source.as_ref().map(|source| &source.graphs[..]);
+        let (context, graphs) = (&self.context, graphs.unwrap_or_default());
+        let (end, predicate) = (End::Subject, Some(*predicate));
+        several_graphs::expand(context, graphs, end, &nodes, predicate, &mut values)?;
+        let costs = self.costs(&values.other)?;
         let mut least: FxHashMap<u64, (Cost, u64)> = FxHashMap::default();
-        for &graph in graphs.into_iter().flatten() {
-            values.clear();
-            let snapshot = &self.context.snapshot;
-            snapshot.expand(End::Subject, &nodes, Some(*predicate), graph, &mut values)?;
-            let costs = self.costs(&values.other)?;
-            for (row, &cost) in costs.iter().enumerate() {
-                let node = nodes[values.source[row] as usize].0;
-                let found = (cost, values.other[row]);
-                let known = least.entry(node).or_insert(found);
-                *known = (*known).min(found);
-            }
+        for (row, &cost) in costs.iter().enumerate() {
+            let node = nodes[values.source[row] as usize].0;
+            let found = (cost, values.other[row]);
+            let known = least.entry(node).or_insert(found);
+            *known = (*known).min(found);
         }
         let of_node = |id: &u64| least.get(id).map_or(0, |(_, id)| *id);
         Ok(columns.to.iter().map(of_node).collect())

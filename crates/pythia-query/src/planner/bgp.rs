@@ -106,9 +106,9 @@ fn push_triple(builder: &mut Builder, snapshot: &Snapshot, triple: &Triple, meth
     let object = position(builder, triple.object);
     let graph = match triple.graph {
         PatternGraph::Filter(filter) => GraphPosition::Filter(filter),
-        PatternGraph::Slot(slot) => match position(builder, PatternTerm::Slot(slot)) {
+        PatternGraph::Slot(slot, filter) => match position(builder, PatternTerm::Slot(slot)) {
             Position::Bound(slot) => GraphPosition::Bound(slot),
-            Position::New(slot) => GraphPosition::New(slot),
+            Position::New(slot) => GraphPosition::New(slot, filter),
             Position::Constant(_) => unreachable!("a slot is no constant"),
         },
     };
@@ -156,7 +156,7 @@ fn bind_triple(builder: &mut Builder, triple: &Triple, rows: f64) {
             builder.bind_kinds(slot, kinds);
         }
     }
-    if let PatternGraph::Slot(slot) = triple.graph {
+    if let PatternGraph::Slot(slot, _) = triple.graph {
         builder.bind(slot, rows);
     }
 }
@@ -179,7 +179,7 @@ fn push_intersection(builder: &mut Builder, elements: &[Element], method: &JoinM
             PatternTerm::Slot(slot) => Position::New(slot),
         };
         let PatternGraph::Filter(graph) = triple.graph else {
-            unreachable!("only patterns of one graph are intersected");
+            unreachable!("only patterns whose graph is no variable are intersected");
         };
         let pattern = SlotPattern {
             subject: position(triple.subject),

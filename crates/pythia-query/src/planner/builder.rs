@@ -446,7 +446,7 @@ fn need_graph(live: &mut Slots, graph: GraphPosition) {
         GraphPosition::Bound(slot) => {
             live.insert(slot);
         }
-        GraphPosition::New(slot) => {
+        GraphPosition::New(slot, _) => {
             live.remove(slot);
         }
     }

@@ -91,7 +91,7 @@ pub(super) fn push_cached(
     let value = match position(attribute.object) {
         Position::Constant(id) => GraphPosition::Filter(GraphFilter::One(id)),
         Position::Bound(slot) => GraphPosition::Bound(slot),
-        Position::New(slot) => GraphPosition::New(slot),
+        Position::New(slot) => GraphPosition::New(slot, GraphFilter::Named),
     };
     let pattern = SlotPattern {
         subject: position(edge.subject),

@@ -39,8 +39,10 @@ pub(crate) struct Triple {
 /// The graph of a pattern before ordering.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum PatternGraph {
+    /// Graphs that have no triple in common, such as one graph.
     Filter(GraphFilter),
-    Slot(usize),
+    /// A variable over the graphs that pass the filter.
+    Slot(usize, GraphFilter),
 }
 
 /// A part of a group to be joined.
@@ -209,8 +211,7 @@ fn constants(
         predicate: constant(predicate),
         object: constant(object),
         graph: match graph {
-            PatternGraph::Filter(filter) => filter,
-            PatternGraph::Slot(_) => GraphFilter::Named,
+            PatternGraph::Filter(filter) | PatternGraph::Slot(_, filter) => filter,
         },
     }
 }

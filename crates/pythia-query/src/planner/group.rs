@@ -306,13 +306,6 @@ impl Planner<'_> {
         }
         for triple in &group.triples {
             self.evaluation.check()?;
-            let place = match graph {
-                GraphScope::Fixed(filter) => PatternGraph::Filter(*filter),
-                GraphScope::Variable(variable) => PatternGraph::Slot(builder.slot(variable)),
-                GraphScope::Merged | GraphScope::Absent => {
-                    PatternGraph::Slot(builder.temporary_slot())
-                }
-            };
             let subject = self.place(builder, &triple.subject, &mut unfinished)?;
             let predicate = match &triple.predicate {
                 NamedNodePattern::NamedNode(node) => self.constant(&Term::from(node.clone()))?,
@@ -325,7 +318,8 @@ impl Planner<'_> {
             let (Some(s), Some(p), Some(o)) = (subject, predicate, object) else {
                 return Ok(None);
             };
-            if let (GraphScope::Merged, PatternGraph::Slot(slot)) = (graph, place) {
+            let place = self.graph_of(builder, p, graph);
+            if let (GraphScope::Merged, PatternGraph::Slot(slot, _)) = (graph, place) {
                 unfinished.push(Unfinished::Merged([s, p, o], slot));
             }
             let triple = Triple::new(self.counts(), s, p, o, place)?;
@@ -340,6 +334,34 @@ impl Planner<'_> {
             elements.push(Element::Path(path));
         }
         Ok(Some((elements, unfinished)))
+    }
+
+    /// Returns the graph in which a triple pattern with this predicate is matched. Merged graphs need a slot for the
+    /// quad's graph, by which duplicates are found, unless it is known that there are none.
+    fn graph_of(
+        &self,
+        builder: &mut Builder,
+        predicate: PatternTerm,
+        graph: &GraphScope,
+    ) -> PatternGraph {
+        match graph {
+            GraphScope::Fixed(filter) => PatternGraph::Filter(*filter),
+            GraphScope::Variable(variable) => {
+                PatternGraph::Slot(builder.slot(variable), GraphFilter::Named)
+            }
+            GraphScope::Merged | GraphScope::Absent => {
+                let predicate = match predicate {
+                    PatternTerm::Constant(id) => Some(id),
+                    PatternTerm::Slot(_) => None,
+                };
+                let filter = self.dataset.merged.filter();
+                let is_whole = self.dataset.merged.named.is_none();
+                match is_whole && self.counts().has_distinct_triples(predicate) {
+                    true => PatternGraph::Filter(filter),
+                    false => PatternGraph::Slot(builder.temporary_slot(), filter),
+                }
+            }
+        }
     }
 
     /// Restricts the graphs of `GRAPH ?g` to those of the dataset: beforehand if they are few or a path has

@@ -2,7 +2,7 @@
 //! in microseconds. The constants are for pages in memory; for a store larger than its cache, the cost of
 //! reads from the device is added.
 
-use pythia_store::{End, GraphFilter, Order, ReadCosts};
+use pythia_store::{End, Order, ReadCosts};
 
 use super::cached::CachedPair;
 use super::element::{Element, PatternGraph, PatternTerm, Triple};
@@ -116,7 +116,7 @@ impl Joined {
         };
         element.each_slot(&mut bind);
         if let Element::Triple(triple) = element
-            && let PatternGraph::Slot(slot) = triple.graph
+            && let PatternGraph::Slot(slot, _) = triple.graph
         {
             bind(slot, method.rows);
         }
@@ -194,8 +194,7 @@ impl Joined {
         let Element::Triple(triple) = element else {
             return None;
         };
-        let (PatternTerm::Constant(_), PatternGraph::Filter(GraphFilter::One(_))) =
-            (triple.predicate, triple.graph)
+        let (PatternTerm::Constant(_), PatternGraph::Filter(_)) = (triple.predicate, triple.graph)
         else {
             return None;
         };
@@ -273,16 +272,13 @@ impl Joined {
         };
         if subject
             && object
-            && let (PatternTerm::Constant(_), PatternGraph::Filter(filter)) =
+            && let (PatternTerm::Constant(_), PatternGraph::Filter(_)) =
                 (triple.predicate, triple.graph)
         {
             add(Access::Probe, self.visits(self.rows), self.sorted);
-            // In several graphs, a quad may occur more than once.
-            let is_one = matches!(filter, GraphFilter::One(_));
-            if let (Some(order), Some(slot), true) = (
+            if let (Some(order), Some(slot)) = (
                 keyed_order(triple, true, true),
                 single_key(triple, true, true),
-                is_one,
             ) {
                 self.keyed_ways(triple, order, slot, 0.0, &mut add);
             }
@@ -419,7 +415,7 @@ fn sorted_by(triple: &Triple, order: Order) -> Option<usize> {
         PatternTerm::Constant(_) => None,
     });
     slots.or(match triple.graph {
-        PatternGraph::Slot(slot) => Some(slot),
+        PatternGraph::Slot(slot, _) => Some(slot),
         PatternGraph::Filter(_) => None,
     })
 }

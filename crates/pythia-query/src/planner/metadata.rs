@@ -1,7 +1,8 @@
 //! Aggregates and lists of predicates answered from the store's counts, without reading quads.
 //!
-//! Counts per predicate and per end cover all graphs. They are used only if one graph holds every quad and no
-//! graph is hidden. Counts of a pattern's constants are exact for any graph.
+//! Counts per predicate and per end cover all graphs. They are used only if one graph holds every quad, or for the
+//! union of all graphs, and if no graph is hidden. Counts of a pattern's constants are exact for any graph, and for the
+//! union if it is known that no triple is in several graphs.
 
 use oxrdf::{Literal, Variable};
 use pythia_rdf::TermId;
@@ -17,12 +18,12 @@ use pythia_exec::error::QueryError;
 use pythia_exec::plan::dataset::GraphScope;
 use pythia_exec::plan::step::StepKind;
 
-/// A triple pattern without repeated variables, matched in one graph.
+/// A triple pattern without repeated variables, matched in graphs that have no triple in common.
 struct Counted<'p> {
     pattern: &'p TriplePattern,
     variables: Vec<Variable>,
-    graph: TermId,
-    /// True if the graph holds every quad of the store.
+    graphs: GraphFilter,
+    /// True if the graphs hold every quad of the store.
     whole: bool,
 }
 
@@ -106,14 +107,13 @@ impl Planner<'_> {
     }
 
     fn counted<'p>(&self, pattern: &'p GraphPattern, graph: &GraphScope) -> Option<Counted<'p>> {
-        let (GraphPattern::Bgp { patterns }, GraphScope::Fixed(GraphFilter::One(graph))) =
-            (pattern, graph)
-        else {
+        let GraphPattern::Bgp { patterns } = pattern else {
             return None;
         };
         let [pattern] = &patterns[..] else {
             return None;
         };
+        let (graphs, whole) = self.counted_graphs(pattern, graph)?;
         let is_triple = |term: &TermPattern| matches!(term, TermPattern::Triple(_));
         if is_triple(&pattern.subject) || is_triple(&pattern.object) {
             return None;
@@ -121,17 +121,41 @@ impl Planner<'_> {
         let variables = triple_variables(pattern);
         let repeated = (1..variables.len()).any(|i| variables[..i].contains(&variables[i]));
         let is_inserted = self.inserted.iter().any(|(v, _)| variables.contains(v));
-        (!repeated && !is_inserted).then(|| Counted {
+        (!repeated && !is_inserted).then_some(Counted {
             pattern,
             variables,
-            graph: *graph,
-            whole: self
-                .counts()
-                .of_store()
-                .is_some_and(|statistics: &Statistics| {
-                    statistics.graphs.quads(*graph) == Some(statistics.quads)
-                }),
+            graphs,
+            whole,
         })
+    }
+
+    /// Returns the graphs in which a pattern is counted, and whether they hold every quad of the store; `None` if a
+    /// triple may be in several of them.
+    fn counted_graphs(
+        &self,
+        pattern: &TriplePattern,
+        graph: &GraphScope,
+    ) -> Option<(GraphFilter, bool)> {
+        match graph {
+            GraphScope::Fixed(GraphFilter::One(graph)) => {
+                let is_whole = |statistics: &Statistics| {
+                    statistics.graphs.quads(*graph) == Some(statistics.quads)
+                };
+                let whole = self.counts().of_store().is_some_and(is_whole);
+                Some((GraphFilter::One(*graph), whole))
+            }
+            GraphScope::Merged if self.dataset.merged.are_all() => {
+                let predicate = match &pattern.predicate {
+                    NamedNodePattern::NamedNode(node) => {
+                        self.snapshot.resolve(node.as_ref().into()).ok()?
+                    }
+                    NamedNodePattern::Variable(_) => None,
+                };
+                let is_distinct = self.counts().has_distinct_triples(predicate);
+                is_distinct.then_some((GraphFilter::Any, true))
+            }
+            _ => None,
+        }
     }
 
     /// Returns the id of a count, or `None` if it requires reading quads.
@@ -201,7 +225,7 @@ impl Planner<'_> {
             object,
             graph: match counted.whole {
                 true => GraphFilter::Any,
-                false => GraphFilter::One(counted.graph),
+                false => counted.graphs,
             },
         };
         Ok((!missing).then_some(pattern))

@@ -18,8 +18,8 @@ use pythia_exec::plan::step::{GraphPosition, Position, SlotPattern, StepKind};
 
 /// Work that follows a joined pattern.
 pub(super) enum Unfinished {
-    /// The quad was matched in all named graphs; it must be in a graph that is merged into the default graph,
-    /// and each triple counts once.
+    /// The quad was matched in all graphs, or all named graphs; it must be in a graph that is merged into the default
+    /// graph, and each triple counts once.
     Merged([PatternTerm; 3], usize),
     /// The slot holds a graph found in the whole store; it must be in the dataset.
     Named(usize),

@@ -40,6 +40,9 @@ pub struct DatasetConfig {
     pub read_only: bool,
     /// Serves this dataset at the root too. The only dataset of a server is always served there.
     pub default: bool,
+    /// Makes the default graph of queries and of the WHERE of updates the union of all graphs, unless a request names
+    /// its dataset.
+    pub union_default_graph: bool,
     /// Size of the page cache, in bytes.
     #[serde(rename = "cache", with = "human")]
     pub cache_bytes: usize,
@@ -110,6 +113,7 @@ impl Default for DatasetConfig {
             create: false,
             read_only: false,
             default: false,
+            union_default_graph: false,
             cache_bytes: defaults.cache_bytes,
             memory_bytes: defaults.memory_bytes,
             spill_folder: None,
@@ -186,6 +190,7 @@ impl DatasetConfig {
     pub(crate) fn opens_like(&self, other: &Self) -> bool {
         let other = Self {
             default: self.default,
+            union_default_graph: self.union_default_graph,
             create: self.create,
             ..other.clone()
         };

@@ -16,6 +16,8 @@ pub(super) struct Endpoint {
     pub(super) updates: bool,
     /// True if SERVICE may reach any address.
     pub(super) federated: bool,
+    /// True if the default graph of queries is the union of all graphs.
+    pub(super) union: bool,
 }
 
 /// Describes the endpoint with the visible graphs.
@@ -56,6 +58,9 @@ pub(super) fn describe(reader: &Reader, endpoint: &Endpoint) -> Result<Descripti
     }
     if endpoint.federated {
         out.name(&service, &sd("feature"), sd("BasicFederatedQuery"));
+    }
+    if endpoint.union {
+        out.name(&service, &sd("feature"), sd("UnionDefaultGraph"));
     }
     let dataset = out.part(&service, &sd("defaultDataset"));
     out.is_a(&dataset, sd("Dataset"));

@@ -146,6 +146,7 @@ pub(crate) async fn description(exchange: &Exchange, parts: &Parts) -> Result<Re
         url: url_of(parts)?,
         updates: !exchange.dataset.config.read_only && !exchange.access.write.is_none(),
         federated: !exchange.caller.settings.config.outbound.allow.is_empty(),
+        union: exchange.dataset.config.union_default_graph,
     };
     let time = VOID_TIME.min(exchange.limits.timeout);
     let described = run(exchange, "description", "", time, move |reader| {

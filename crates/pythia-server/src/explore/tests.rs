@@ -415,6 +415,7 @@ fn a_description_names_the_graphs_that_are_seen() {
         url: NamedNode::new_unchecked("http://s/sparql"),
         updates: true,
         federated: false,
+        union: true,
     };
     let text = |reader: &Reader| {
         let description = description::describe(reader, &endpoint).expect("described");
@@ -426,6 +427,7 @@ fn a_description_names_the_graphs_that_are_seen() {
     for line in [
         format!("<http://s/sparql> <{sd}endpoint> <http://s/sparql> ."),
         format!("<http://s/sparql> <{sd}supportedLanguage> <{sd}SPARQL11Update> ."),
+        format!("<http://s/sparql> <{sd}feature> <{sd}UnionDefaultGraph> ."),
         format!("<{sd}name> <http://e/secret> ."),
     ] {
         assert!(all.contains(&line), "{line} in\n{all}");

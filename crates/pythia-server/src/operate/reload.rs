@@ -111,7 +111,7 @@ impl ServerContext {
                     let setting = format!("datasets.{}", config.name);
                     reloaded.restart.push(setting);
                 }
-                datasets.push(dataset.served_as(config.default));
+                datasets.push(dataset.served_as(config));
                 continue;
             }
             if same.is_some() {

@@ -368,7 +368,9 @@ async fn patch(
     answer::run(cancel, move || {
         let text = received.text()?;
         let failed = |error: QueryError| HttpError::of_query(&error, text);
-        let options = exchange.update_options(&turn, &exchange.limits);
+        let mut options = exchange.update_options(&turn, &exchange.limits);
+        // A patch of one graph reads that graph.
+        options.query.union_default_graph &= !matches!(target, Target::Default);
         let database = &exchange.dataset.database;
         let parsed = database.parse_update(text, base.as_deref(), &options.query);
         let mut update = parsed.map_err(failed)?;

@@ -235,6 +235,8 @@ impl QueryRequest {
             request.push("");
             request.extend(graphs.iter().map(NamedNode::as_str));
         }
+        let is_union = exchange.dataset.config.union_default_graph;
+        request.extend(is_union.then_some("union"));
         let is_repeatable = query.is_repeatable();
         let current = is_repeatable.then(|| exchange.tags().of_query(snapshot, &request));
         let reading = conditions.for_read(current.as_ref());

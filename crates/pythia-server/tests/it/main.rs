@@ -11,6 +11,7 @@ mod operate;
 mod page;
 mod protocol;
 mod support;
+mod union_graph;
 mod validators;
 mod w3c;
 mod wire;

@@ -29,6 +29,7 @@ mod statistics;
 mod store;
 mod support;
 mod tidy;
+mod union_graph;
 mod update;
 mod visible;
 mod w3c;

@@ -42,10 +42,10 @@ fn asked(database: &Database, query: &str, options: &QueryOptions) -> Result<Vec
 }
 
 /// Rules, and whether they let the graph of a line of N-Quads be seen.
-type Rules = (&'static [&'static str], fn(&str) -> bool);
+pub(crate) type Rules = (&'static [&'static str], fn(&str) -> bool);
 
 /// The graph that ends a line of the generator's data; empty for the default graph.
-fn graph_of(line: &str) -> &str {
+pub(crate) fn graph_of(line: &str) -> &str {
     let quad = line.trim_end_matches(" .").trim_end();
     ["<http://e/g0>", "<http://e/g1>", "<http://e/g2>"]
         .into_iter()
@@ -53,7 +53,7 @@ fn graph_of(line: &str) -> &str {
         .unwrap_or("")
 }
 
-const RULES: [Rules; 6] = [
+pub(crate) const RULES: [Rules; 6] = [
     (&["default"], |graph| graph.is_empty()),
     (&["default", "http://e/g1"], |graph| {
         graph.is_empty() || graph == "<http://e/g1>"
@@ -92,7 +92,7 @@ fn a_restricted_query_answers_as_over_a_store_of_what_it_sees() {
 }
 
 /// A store some of whose quads were inserted after it was loaded.
-fn with_changes(data: &[String]) -> Database {
+pub(crate) fn with_changes(data: &[String]) -> Database {
     let is_late = |(number, line): &(usize, &String)| number % 3 == 0 && !line.contains("_:");
     let (late, early): (Vec<_>, Vec<_>) = data.iter().enumerate().partition(is_late);
     let text = |lines: Vec<(usize, &String)>| -> String {

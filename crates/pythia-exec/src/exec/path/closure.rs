@@ -4,6 +4,7 @@
 //! Edges come from the columns in one pass. If they exceed the query's memory, reading fails, and the
 //! caller searches from a few nodes at a time instead.
 
+use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use pythia_rdf::TermId;
@@ -14,6 +15,7 @@ use super::components::Condensed;
 use super::walk::push;
 use crate::error::QueryError;
 use crate::exec::context::QueryContext;
+use crate::exec::several_graphs;
 use crate::limits::governor::{Governor, Held};
 use crate::plan::automaton::{EdgeClosure, Edges, Transition};
 
@@ -257,27 +259,23 @@ impl Source<'_> {
             (Component::Subject, None) => Order::Spo,
             (_, None) => Order::Ops,
         };
-        for &graph in self.graphs {
-            let pattern = QuadPattern {
-                predicate,
-                graph,
-                ..QuadPattern::default()
-            };
-            let mut scan = self.context.snapshot.scan(&pattern, order, &wanted)?;
-            let mut batch = IdBatch::new(wanted.len());
-            while scan.next_into(&mut batch)? {
-                self.context.check()?;
-                for row in 0..batch.rows {
-                    let is_excepted = except.is_some_and(|except| {
-                        let predicate = TermId(batch.columns[wanted.len() - 1][row]);
-                        except.binary_search(&predicate).is_ok()
-                    });
-                    if !is_excepted {
-                        each(&batch, row)?;
-                    }
+        let pattern = QuadPattern {
+            predicate,
+            ..QuadPattern::default()
+        };
+        let (context, graphs) = (self.context, self.graphs);
+        let _ = several_graphs::scan(context, graphs, &pattern, order, None, &wanted, |batch| {
+            for row in 0..batch.rows {
+                let is_excepted = except.is_some_and(|except| {
+                    let predicate = TermId(batch.columns[wanted.len() - 1][row]);
+                    except.binary_search(&predicate).is_ok()
+                });
+                if !is_excepted {
+                    each(batch, row)?;
                 }
             }
-        }
+            Ok(ControlFlow::Continue(()))
+        })?;
         Ok(())
     }
 

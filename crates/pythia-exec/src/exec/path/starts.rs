@@ -1,11 +1,14 @@
 //! Start nodes of paths.
 
+use std::ops::ControlFlow;
+
 use pythia_rdf::TermId;
 use pythia_store::{Component, GraphFilter, Order, QuadPattern};
 
 use super::walk::push;
 use crate::error::QueryError;
 use crate::exec::context::QueryContext;
+use crate::exec::several_graphs;
 use crate::limits::governor::Held;
 use crate::plan::automaton::{Automaton, Edges};
 
@@ -15,22 +18,18 @@ pub(in crate::exec) fn is_node(
     term: TermId,
     graphs: &[GraphFilter],
 ) -> Result<bool, QueryError> {
-    for &graph in graphs {
-        let as_subject = QuadPattern {
-            subject: Some(term),
-            graph,
-            ..QuadPattern::default()
-        };
-        let as_object = QuadPattern {
-            object: Some(term),
-            graph,
-            ..QuadPattern::default()
-        };
-        if context.snapshot.count(&as_subject)? > 0 || context.snapshot.count(&as_object)? > 0 {
-            return Ok(true);
-        }
-    }
-    Ok(false)
+    let as_subject = QuadPattern {
+        subject: Some(term),
+        ..QuadPattern::default()
+    };
+    let as_object = QuadPattern {
+        object: Some(term),
+        ..QuadPattern::default()
+    };
+    Ok(
+        several_graphs::has_match(context, graphs, &as_subject, Order::Spo)?
+            || several_graphs::has_match(context, graphs, &as_object, Order::Ops)?,
+    )
 }
 
 /// Returns every node that a path of the automaton can start at, sorted: all nodes of the graph if the
@@ -47,23 +46,19 @@ pub(super) fn start_nodes(
             Component::Subject => [Order::Spo, Order::Pso],
             _ => [Order::Ops, Order::Pos],
         }[usize::from(predicate.is_some())];
-        for &graph in graphs {
-            let pattern = QuadPattern {
-                subject: None,
-                predicate,
-                object: None,
-                graph,
-            };
-            let mut scan = context.snapshot.scan(&pattern, order, &[component])?;
-            while let Some(found) = scan.next()? {
-                context.check()?;
-                for &node in &found.columns[0] {
-                    if nodes.last() != Some(&TermId(node)) {
-                        push(&mut nodes, TermId(node), held)?;
-                    }
+        let pattern = QuadPattern {
+            predicate,
+            ..QuadPattern::default()
+        };
+        let wanted = [component];
+        let _ = several_graphs::scan(context, graphs, &pattern, order, None, &wanted, |found| {
+            for &node in &found.columns[0] {
+                if nodes.last() != Some(&TermId(node)) {
+                    push(&mut nodes, TermId(node), held)?;
                 }
             }
-        }
+            Ok(ControlFlow::Continue(()))
+        })?;
         Ok(())
     };
     if automaton.accepts_empty() {

@@ -7,11 +7,12 @@ use std::sync::Arc;
 
 use hashbrown::HashTable;
 use pythia_rdf::TermId;
-use pythia_store::{Component, End, Expansion, GraphFilter, IdBatch, Order, QuadPattern};
+use pythia_store::{Component, End, Expansion, GraphFilter, Order, QuadPattern};
 use rustc_hash::FxHashSet;
 
 use crate::error::QueryError;
 use crate::exec::context::QueryContext;
+use crate::exec::several_graphs;
 use crate::limits::governor::Held;
 use crate::limits::spill::table::hash_ids;
 use crate::plan::automaton::{Automaton, Edges, Transition};
@@ -305,10 +306,7 @@ impl<'a> Wave<'a> {
         };
         let mut links = Expansion::new(predicate.is_none(), false)
             .within(Arc::clone(self.context.governor()) as _);
-        for &graph in self.graphs {
-            let snapshot = &self.context.snapshot;
-            snapshot.expand(end, nodes, predicate, graph, &mut links)?;
-        }
+        several_graphs::expand(self.context, self.graphs, end, nodes, predicate, &mut links)?;
         let mut links_held = Held::new(self.context.governor());
         let ids = links.other.capacity() + links.predicate.capacity();
         links_held.set(ids * 8 + links.source.capacity() * 4)?;
@@ -347,34 +345,39 @@ impl<'a> Wave<'a> {
             true => (Order::Pos, [Component::Object, Component::Subject]),
         };
         let ids = visits[0].node.0..visits[visits.len() - 1].node.0 + 1;
-        for &graph in self.graphs {
-            let pattern = QuadPattern {
-                predicate: Some(predicate),
-                graph,
-                ..QuadPattern::default()
-            };
-            let snapshot = &self.context.snapshot;
-            let mut scan = snapshot.scan_range(&pattern, order, ids.clone(), &wanted)?;
-            let mut batch = IdBatch::new(wanted.len());
-            let mut rest = visits;
-            while scan.next_into(&mut batch)? {
-                self.context.check()?;
+        let pattern = QuadPattern {
+            predicate: Some(predicate),
+            ..QuadPattern::default()
+        };
+        let (context, graphs) = (self.context, self.graphs);
+        let (mut rest, mut last) = (visits, 0);
+        several_graphs::scan(
+            context,
+            graphs,
+            &pattern,
+            order,
+            Some(ids),
+            &wanted,
+            |batch| {
                 for (&source, &target) in batch.columns[0].iter().zip(&batch.columns[1]) {
+                    if source < last {
+                        // The next graph.
+                        rest = visits;
+                    }
+                    last = source;
                     while rest.first().is_some_and(|visit| visit.node.0 < source) {
                         rest = &rest[1..];
                     }
                     let here = rest.iter().take_while(|visit| visit.node.0 == source);
                     let here = &rest[..here.count()];
-                    if self
-                        .arrive(transition, here, TermId(target), arrived)?
-                        .is_break()
-                    {
-                        return Ok(ControlFlow::Break(()));
+                    let flow = self.arrive(transition, here, TermId(target), arrived)?;
+                    if flow.is_break() {
+                        return Ok(flow);
                     }
                 }
-            }
-        }
-        Ok(ControlFlow::Continue(()))
+                Ok(ControlFlow::Continue(()))
+            },
+        )
     }
 
     /// Arrives at `target` over a link from some visits of a node.
