@@ -32,7 +32,7 @@ mod position;
 mod query;
 mod repeatable;
 pub mod scope;
-mod search_check;
+mod service_check;
 mod size;
 mod statements;
 mod suggest;

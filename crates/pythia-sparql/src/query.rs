@@ -12,7 +12,7 @@ use crate::grammar::Language;
 use crate::parser::{for_the_parser, parser, read};
 use crate::position::syntax;
 use crate::repeatable::is_repeatable;
-use crate::search_check::check_searches;
+use crate::service_check::check_services;
 use crate::size::{FREE_BYTES, text_tree_bytes};
 use crate::token::{Kind, tokens};
 use crate::{aggregates, limits, validate};
@@ -104,7 +104,8 @@ impl Query {
             let mut algebra = parser.parse_query(&for_the_parser(standard))?;
             let pattern = validate::pattern_of(&mut algebra);
             validate::finish(pattern)?;
-            check_searches(text, 0..text.len(), pattern)?;
+            check_services(text, 0..text.len(), pattern)?;
+            validate::endpoints::arrange(pattern);
             Ok(in_order_of_text(algebra, standard).into())
         })
     }

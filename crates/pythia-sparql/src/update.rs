@@ -19,7 +19,7 @@ use crate::grammar::Language;
 use crate::parser::{Failure, for_the_parser, parser, read};
 use crate::paths::Rewritten;
 use crate::position::{Lines, syntax};
-use crate::search_check::check_searches;
+use crate::service_check::check_services;
 use crate::size::{FREE_BYTES, text_tree_bytes};
 use crate::statements::{DataVerb, Section, Statement, Verb, sections};
 use crate::{aggregates, limits, validate};
@@ -365,7 +365,9 @@ impl Reader<'_, '_> {
     fn finish(&self, pattern: &mut GraphPattern, statement: &Statement) -> Result<(), Failure> {
         validate::finish(pattern)?;
         let range = (self.original)(statement.range.start)..(self.original)(statement.range.end);
-        Ok(check_searches(self.text, range, pattern)?)
+        check_services(self.text, range, pattern)?;
+        validate::endpoints::arrange(pattern);
+        Ok(())
     }
 }
 

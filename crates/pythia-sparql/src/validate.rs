@@ -10,6 +10,7 @@ use crate::path_search::is_search;
 use crate::scope::{Variables, variables_of, visit_mut};
 
 mod calls;
+pub(crate) mod endpoints;
 mod having;
 
 /// Expands the property paths of a query's pattern. Errors if an aggregate is nested in another,

@@ -7,9 +7,14 @@
 //!
 //! If a solution binds nothing that could be sent, all of the pattern's solutions are requested and kept
 //! for other solutions like it.
+//!
+//! If solutions name the endpoints, all of them are read and their endpoints checked before the first request
+//! ([`endpoints`]), so that nothing is sent if one of the endpoints is forbidden. With SILENT a forbidden
+//! endpoint fails alone.
 
 mod answer;
 mod asked;
+mod endpoints;
 mod request;
 
 use std::collections::VecDeque;
@@ -19,17 +24,18 @@ use std::time::Duration;
 use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
 use hashbrown::{HashMap, HashSet};
-use oxrdf::{NamedNode, Term};
+use oxrdf::NamedNode;
 use pythia_rdf::TermId;
 
-use self::answer::Answer;
+use self::answer::{Answer, failure};
 use self::asked::{Asked, Found, Whole};
+use self::endpoints::Input;
 use super::batch::{id_columns, record_batch};
 use super::context::QueryContext;
-use super::solutions::{Execute, NextBatch, Solutions, pull, solutions_of};
+use super::solutions::{Execute, NextBatch, Solutions, solutions_of};
 use crate::error::QueryError;
 use crate::plan::operators::{Endpoint, Service};
-use crate::service::{ServiceError, check};
+use crate::service::{ServiceError, ServiceHandler, check};
 
 /// Number of solutions that are sent with one request: initially, minimum and maximum.
 const SENT: usize = 64;
@@ -50,7 +56,7 @@ impl Execute for Service {
     ) -> Solutions {
         let joiner = Joiner {
             service: Arc::new(self.clone()),
-            input: inputs.remove(0),
+            input: Input::Unchecked(inputs.remove(0)),
             is_over: false,
             waiting: Rows::new(self.left),
             to_ask: VecDeque::new(),
@@ -93,6 +99,16 @@ impl Rows {
             column.extend_from_slice(more);
         }
         self.count += batch.num_rows();
+    }
+
+    /// Appends rows of ids, one after the other.
+    fn append_ids(&mut self, ids: &[u64]) {
+        for row in ids.chunks_exact(self.columns.len()) {
+            for (column, id) in self.columns.iter_mut().zip(row) {
+                column.push(*id);
+            }
+            self.count += 1;
+        }
     }
 
     /// Takes the first solutions out.
@@ -146,7 +162,7 @@ impl Pace {
 
 struct Joiner {
     service: Arc<Service>,
-    input: Solutions,
+    input: Input,
     is_over: bool,
     /// Solutions for which nothing was requested yet.
     waiting: Rows,
@@ -166,8 +182,8 @@ struct Joiner {
 
 /// A request for some solutions.
 struct Question {
-    /// `None` if the endpoint is not an IRI.
-    endpoint: Option<NamedNode>,
+    /// The endpoint, or why there is none.
+    endpoint: Result<NamedNode, QueryError>,
     /// True if the solutions bind something to send along.
     binds: bool,
 }
@@ -220,10 +236,9 @@ impl Joiner {
                 continue;
             }
             while !self.is_over && self.waiting.count < self.pace.sent {
-                match pull(&mut self.input).await? {
-                    Some(batch) => self.waiting.append(&batch),
-                    None => self.is_over = true,
-                }
+                let (service, context) = (&self.service, &self.context);
+                let more = self.input.read(service, context, &mut self.waiting);
+                self.is_over = !more.await?;
             }
             if self.waiting.count == 0 {
                 return Ok(());
@@ -244,7 +259,7 @@ impl Joiner {
         for row in 0..rows.count {
             let endpoint = match &self.service.endpoint {
                 Endpoint::Fixed(_) => 0,
-                Endpoint::Column(column) => rows.columns[*column][row],
+                Endpoint::Column(column, _) => rows.columns[*column][row],
             };
             let key = (endpoint, binds(row));
             match groups.iter_mut().find(|(other, _)| *other == key) {
@@ -254,13 +269,9 @@ impl Joiner {
         }
         let questions = groups.into_iter().map(|((id, binds), members)| {
             let endpoint = match &self.service.endpoint {
-                Endpoint::Fixed(endpoint) => Some(endpoint.clone()),
-                Endpoint::Column(_) if id == 0 => None,
-                Endpoint::Column(_) => {
-                    match self.context.evaluation.decode(&[TermId(id)])?.remove(0) {
-                        Term::NamedNode(endpoint) => Some(endpoint),
-                        _ => None,
-                    }
+                Endpoint::Fixed(endpoint) => Ok(endpoint.clone()),
+                Endpoint::Column(_, variable) => {
+                    endpoints::named(TermId(id), variable, &self.context)?
                 }
             };
             Ok((Question { endpoint, binds }, rows.pick(&members)))
@@ -268,52 +279,57 @@ impl Joiner {
         questions.collect()
     }
 
-    /// Returns the answer if no request is needed: the endpoint is invalid, has failed, or its complete
-    /// answer is known.
-    fn known(&self, endpoint: Option<&NamedNode>, binds: bool) -> Option<Answer> {
-        let failed = |message: &str, place| Answer::failed(ServiceError(message.to_owned()), place);
-        match endpoint {
-            None => Some(failed("it cannot be asked, as it is no IRI", "an endpoint")),
-            Some(iri) if self.failed.contains(iri) => {
-                Some(failed("it failed before", iri.as_str()))
-            }
-            Some(iri) if !binds => self.whole.get(iri).map(Answer::kept),
-            Some(_) => None,
+    /// Returns the answer if no request is needed: the endpoint has failed, is forbidden, or its complete answer is
+    /// known.
+    fn known(&self, iri: &NamedNode, binds: bool, handler: &dyn ServiceHandler) -> Option<Answer> {
+        if self.failed.contains(iri) {
+            let error = ServiceError("it failed before".to_owned());
+            return Some(Answer::failed(failure(iri.as_str(), &error)));
+        }
+        if self.service.silent
+            && let Err(error) = handler.check(iri)
+        {
+            return Some(Answer::failed(failure(iri.as_str(), &error)));
+        }
+        match binds {
+            true => None,
+            false => self.whole.get(iri).map(Answer::kept),
         }
     }
 
     /// Requests the solutions that can be joined with the rows.
     fn ask(&mut self, question: Question, rows: Rows) -> Result<Asked, QueryError> {
         let Question { endpoint, binds } = question;
-        let context = &self.context;
+        let (context, service) = (&self.context, &self.service);
         let Some(handler) = &context.service else {
             return Err(QueryError::unsupported_hint(
                 "SERVICE, as no client for other endpoints is set,",
                 "set QueryOptions::service, such as to HttpService",
             ));
         };
-        if let Some(answer) = self.known(endpoint.as_ref(), binds) {
-            let service = &self.service;
+        let iri = match endpoint {
+            Ok(iri) => iri,
+            Err(error) => {
+                let answer = Answer::failed(error);
+                return Ok(Asked::new(service, None, rows, answer, false, context));
+            }
+        };
+        if let Some(answer) = self.known(&iri, binds, handler.as_ref()) {
+            let endpoint = Some(iri);
             return Ok(Asked::new(service, endpoint, rows, answer, false, context));
         }
-        let iri = endpoint.as_ref();
-        let iri = iri.expect("what is no IRI is known to fail");
-        if !self.service.silent {
-            check(handler.as_ref(), iri)?;
+        if !service.silent {
+            check(handler.as_ref(), &iri)?;
         }
-        let query = request::query(&self.service, context, binds.then_some(&rows))?;
+        let query = request::query(service, context, binds.then_some(&rows))?;
         self.requests += 1;
         let number = self.requests;
-        let answer = Answer::ask(handler, iri, query, number, context)?;
+        let answer = Answer::ask(handler, &iri, query, number, context)?;
         let is_last = self.is_over && self.waiting.count == 0 && self.to_ask.is_empty();
         let is_for_all = !binds && !is_last;
+        let endpoint = Some(iri);
         Ok(Asked::new(
-            &self.service,
-            endpoint,
-            rows,
-            answer,
-            is_for_all,
-            context,
+            service, endpoint, rows, answer, is_for_all, context,
         ))
     }
 }

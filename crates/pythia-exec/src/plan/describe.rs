@@ -138,7 +138,7 @@ impl Service {
         write!(f, "{optional}{silent}")?;
         match &self.endpoint {
             Endpoint::Fixed(endpoint) => write!(f, "{endpoint}")?,
-            Endpoint::Column(column) => write!(f, "column {column}")?,
+            Endpoint::Column(_, variable) => write!(f, "{variable}")?,
         }
         write!(f, " {{ {} }}", self.pattern)
     }

@@ -197,6 +197,6 @@ pub struct Service {
 pub enum Endpoint {
     /// The endpoint that the query names.
     Fixed(#[serde(with = "super::form")] NamedNode),
-    /// The endpoint named by an input column.
-    Column(usize),
+    /// The endpoint named by an input column, which is that of this variable.
+    Column(usize, #[serde(with = "super::form")] Variable),
 }

@@ -35,9 +35,11 @@ impl Planner<'_> {
         let shared_are_certain = in_scope(pattern)
             .iter()
             .all(|v| !builder.is_bound(v) || builder.is_certain(v));
-        let sees_the_same = matches!(pattern, GraphPattern::Service { .. })
-            || can_seed(pattern, &builder.joined_variables());
-        if shared_are_certain && sees_the_same {
+        let is_search = matches!(pattern, GraphPattern::Service { name, .. } if is_search(name));
+        let is_service = matches!(pattern, GraphPattern::Service { .. }) && !is_search;
+        let sees_the_same = is_search || can_seed(pattern, &builder.joined_variables());
+        // Solutions are joined with an endpoint's answers one by one, whatever they leave unbound.
+        if is_service || shared_are_certain && sees_the_same {
             return self.extend(builder, pattern, graph);
         }
         if builder.nested {

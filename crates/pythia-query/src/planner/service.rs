@@ -32,24 +32,7 @@ impl Planner<'_> {
         let inserted = builder.inserted.clone();
         let needed = builder.variables();
         let left = std::mem::take(builder).finish(Some(&needed));
-        let endpoint = match name {
-            NamedNodePattern::NamedNode(node) => {
-                // Checked even if no request is sent in the end.
-                if !silent && let Some(handler) = self.evaluation.service() {
-                    check(handler.as_ref(), node)?;
-                }
-                Endpoint::Fixed(node.clone())
-            }
-            NamedNodePattern::Variable(variable) => {
-                let column = left.variables().iter().position(|v| v == variable);
-                Endpoint::Column(column.ok_or_else(|| {
-                    QueryError::unsupported_hint(
-                        format!("SERVICE {variable} where nothing before it binds {variable}"),
-                        format!("bind {variable} in the same group, or name the endpoint"),
-                    )
-                })?)
-            }
-        };
+        let endpoint = self.endpoint(name, silent, left.variables())?;
         let mut asked: Vec<Variable> = in_scope(pattern).into_iter().collect();
         asked.retain(|v| !v.as_str().starts_with("_:"));
         asked.sort_unstable_by(|a, b| a.as_str().cmp(b.as_str()));
@@ -88,5 +71,36 @@ impl Planner<'_> {
         });
         builder.inserted = inserted;
         Ok(())
+    }
+
+    /// Returns the endpoint that a SERVICE names, by itself or by one of the input's columns.
+    fn endpoint(
+        &self,
+        name: &NamedNodePattern,
+        silent: bool,
+        columns: &[Variable],
+    ) -> Result<Endpoint, QueryError> {
+        match name {
+            NamedNodePattern::NamedNode(node) => {
+                // Checked even if no request is sent in the end.
+                if !silent && let Some(handler) = self.evaluation.service() {
+                    check(handler.as_ref(), node)?;
+                }
+                Ok(Endpoint::Fixed(node.clone()))
+            }
+            NamedNodePattern::Variable(variable) => {
+                let column = columns.iter().position(|v| v == variable);
+                let column = column.ok_or_else(|| {
+                    QueryError::unsupported_hint(
+                        format!("SERVICE {variable} where nothing in its group binds {variable}"),
+                        format!(
+                            "bind {variable} in the same group with a pattern, VALUES or BIND that does not need \
+                             the endpoint's answer, or name the endpoint"
+                        ),
+                    )
+                })?;
+                Ok(Endpoint::Column(column, variable.clone()))
+            }
+        }
     }
 }

@@ -136,7 +136,7 @@ impl<'a> SetEstimates<'a> {
                 }
                 Some(_) => 1.0,
             };
-            if let PatternGraph::Slot(slot) = triple.graph {
+            if let PatternGraph::Slot(slot, _) = triple.graph {
                 slots[slot].bind();
             }
         }

@@ -91,7 +91,7 @@ impl ServiceHandler for ListedEndpoints {
             .as_str()
             .parse()
             .map_err(|_| ServiceError("it is not a URL".to_owned()))?;
-        self.rules.check_url(&url).map(|_| ()).map_err(ServiceError)
+        self.rules.check_unresolved(&url).map_err(ServiceError)
     }
 }
 

@@ -92,6 +92,15 @@ impl Rules {
         }
     }
 
+    /// Checks a URL, and the address of its host if the URL has that instead of a name.
+    pub(super) fn check_unresolved(&self, url: &Uri) -> Result<(), String> {
+        let trust = self.check_url(url)?;
+        match RequestedUrl::of(url)?.host {
+            Host::Address(address) => self.check_address(url, trust, address),
+            Host::Named(_) | Host::EndsWith(_) => Ok(()),
+        }
+    }
+
     /// Checks that the host may have this address.
     pub(super) fn check_address(
         &self,

@@ -2,6 +2,7 @@
 
 mod connections;
 mod explore;
+mod federation;
 mod graphs;
 mod guard;
 mod hidden;

@@ -20,6 +20,8 @@ type Rows = Vec<Result<Vec<Option<Term>>, ServiceError>>;
 struct Remote {
     database: Database,
     asked: Mutex<Vec<String>>,
+    /// The endpoints of these questions.
+    endpoints: Mutex<Vec<String>>,
     /// Breaks off after this number of solutions.
     breaks_after: Option<usize>,
     delay: Duration,
@@ -30,6 +32,7 @@ impl Remote {
         Self {
             database: database(nquads),
             asked: Mutex::default(),
+            endpoints: Mutex::default(),
             breaks_after: None,
             delay: Duration::ZERO,
         }
@@ -48,6 +51,8 @@ impl ServiceHandler for Remote {
         _: Option<Instant>,
     ) -> Result<ServiceSolutions, ServiceError> {
         self.asked.lock().unwrap().push(query.to_owned());
+        let name = endpoint.as_str().to_owned();
+        self.endpoints.lock().unwrap().push(name);
         std::thread::sleep(self.delay);
         if endpoint.as_str().ends_with("absent") {
             return Err(ServiceError("not there".to_owned()));
@@ -72,6 +77,13 @@ impl ServiceHandler for Remote {
             variables,
             rows: Box::new(rows.into_iter()),
         })
+    }
+
+    fn check(&self, endpoint: &NamedNode) -> Result<(), ServiceError> {
+        match endpoint.as_str().contains("forbidden") {
+            true => Err(ServiceError("it may not be asked".to_owned())),
+            false => Ok(()),
+        }
     }
 }
 
@@ -221,6 +233,156 @@ fn each_endpoint_is_asked_for_its_own_solutions() {
         assert_eq!(found.lines.len(), 4, "{last}");
         assert!(found.lines.contains(&"<http://e/m8>\t-".to_owned()));
     }
+}
+
+/// What binds the endpoint may stand anywhere in the group.
+#[test]
+fn the_endpoint_is_bound_anywhere_in_the_group() {
+    let at = "<http://e/here> <http://e/at> <http://e/one> .\n\
+              <http://e/here> <http://e/at> <http://e/two> .\n\
+              <http://e/m2> <http://e/in> <http://e/one> .\n";
+    let here = database(&(here() + at));
+    let remote = Arc::new(Remote::new(&there("")));
+    let service = "SERVICE ?e { ?m e:name ?name }";
+    for (binder, rows) in [
+        ("VALUES ?e { e:one }", 500),
+        (
+            "VALUES (?e ?m) { (e:one e:m2) (e:two e:m4) (e:two UNDEF) }",
+            502,
+        ),
+        ("BIND(e:one AS ?e)", 500),
+        ("BIND(IRI(CONCAT(\"http://e/\", \"one\")) AS ?e)", 500),
+        ("e:here e:at ?e .", 1000),
+        ("?m e:in ?e .", 1),
+        ("?x e:at|e:in ?e .", 1500),
+        (
+            "{ SELECT DISTINCT ?e { ?x e:at ?e } ORDER BY ?e LIMIT 1 }",
+            500,
+        ),
+        ("{ e:here e:at ?e } UNION { ?m e:in ?e }", 1001),
+        ("{ { VALUES ?e { e:one } } }", 500),
+        ("GRAPH ?g {} VALUES ?e { e:one }", 0),
+    ] {
+        for group in [
+            format!("{binder} {service}"),
+            format!("{service} {binder}"),
+            format!("{service} OPTIONAL {{ ?s e:none ?m }} {binder}"),
+            format!("{service} BIND(STRLEN(?name) AS ?l) FILTER(?l > 1) {binder}"),
+            format!("FILTER(BOUND(?e)) {service} MINUS {{ ?m e:none ?z }} {binder}"),
+        ] {
+            let query = format!("PREFIX e: <http://e/> SELECT ?e ?m ?name {{ {group} }}");
+            let found = ours_with(&here, &query, &asking(&remote)).expect(&query);
+            assert_eq!(found.lines.len(), rows, "{group}");
+            let is_bound = |line: &String| line.starts_with("<http://e/");
+            assert!(found.lines.iter().all(is_bound), "{group}");
+        }
+    }
+    // Behind the group, and for each solution.
+    let query = format!("PREFIX e: <http://e/> SELECT * {{ {service} }} VALUES ?e {{ e:one }}");
+    let found = ours_with(&here, &query, &asking(&remote)).unwrap();
+    assert_eq!(found.lines.len(), 500);
+    let query = "PREFIX e: <http://e/> SELECT * { e:here e:at ?e FILTER EXISTS { SERVICE ?e { e:m2 e:name ?n } } }";
+    let found = ours_with(&here, query, &asking(&remote)).unwrap();
+    assert_eq!(found.lines.len(), 2);
+}
+
+#[test]
+fn nothing_is_asked_if_an_endpoint_of_the_data_is_forbidden() {
+    // More solutions than wait in memory.
+    let mut data = here();
+    for endpoint in ["one", "two", "three"] {
+        data.push_str(&format!(
+            "<http://e/here> <http://e/at> <http://e/{endpoint}> .\n"
+        ));
+    }
+    let here = database(&data);
+    let bad = [
+        ("e:forbidden", "<http://e/forbidden>: it may not be asked"),
+        ("\"text\"", "\"text\": it is a value of ?e, but no IRI"),
+        ("5", "\"5\""),
+        ("UNDEF", "?e is unbound"),
+    ];
+    for (value, message) in bad {
+        let remote = Arc::new(Remote::new(&there("")));
+        let query = |silent: &str| {
+            format!(
+                "PREFIX e: <http://e/> SELECT ?e ?m ?name {{
+                    {{ e:here e:at ?e . ?s e:p ?m }} UNION {{ VALUES (?e ?m) {{ ({value} e:m2) }} }}
+                    SERVICE {silent} ?e {{ ?m e:name ?name }} }}"
+            )
+        };
+        let error = ours_with(&here, &query(""), &asking(&remote)).unwrap_err();
+        assert!(error.to_string().contains(message), "{error}");
+        assert_eq!(remote.asked(), Vec::<String>::new(), "{value}");
+        let found = ours_with(&here, &query("SILENT"), &asking(&remote)).unwrap();
+        // The failed one counts as one solution that binds nothing.
+        assert_eq!(found.lines.len(), 3 * COUNT / 2 + 1, "{value}");
+        let endpoints = remote.endpoints.lock().unwrap();
+        assert!(
+            endpoints
+                .iter()
+                .all(|endpoint| !endpoint.contains("forbidden"))
+        );
+    }
+    let remote = Arc::new(Remote::new(&there("")));
+    let query = "PREFIX e: <http://e/> SELECT ?e ?m ?name {
+        SERVICE ?e { ?m e:name ?name } e:here e:at ?e . ?s e:p ?m }";
+    let found = ours_with(&here, query, &asking(&remote)).unwrap();
+    assert_eq!(found.lines.len(), 3 * COUNT / 2);
+    // An endpoint that the query names is refused before anything else is done.
+    let query = "SELECT * { VALUES ?e { <http://e/one> } SERVICE ?e { ?s ?p ?o }
+        SERVICE <http://e/forbidden> { ?s ?p ?o } }";
+    let remote = Arc::new(Remote::new(&there("")));
+    let error = ours_with(&here, query, &asking(&remote)).unwrap_err();
+    assert!(matches!(error, QueryError::Refused { .. }), "{error}");
+    assert_eq!(remote.asked().len(), 0);
+}
+
+#[test]
+fn an_endpoint_that_nothing_binds_is_an_error_that_says_what_to_do() {
+    let here = database(&here());
+    let remote = Arc::new(Remote::new(""));
+    for (group, place, message) in [
+        (
+            "\n  SERVICE ?e { ?s ?p ?o }",
+            "line 2, column 11",
+            "nothing binds ?e",
+        ),
+        (
+            "VALUES ?f { <http://e/x> } SERVICE ?f { ?a ?b ?c } SERVICE SILENT ?e { ?s ?p ?o } FILTER(?e != ?f)",
+            "line 1, column 78",
+            "nothing binds ?e",
+        ),
+        (
+            "SERVICE ?e { ?s ?p ?o } OPTIONAL { ?x <http://e/at> ?e }",
+            "",
+            "binds ?e",
+        ),
+        (
+            "SERVICE ?e { ?s ?p ?o } BIND(IRI(?o) AS ?e)",
+            "",
+            "binds ?e",
+        ),
+        ("SERVICE ?e { ?s ?p ?e }", "", "binds ?e"),
+        ("FILTER EXISTS { SERVICE ?e { ?s ?p ?o } }", "", "binds ?e"),
+    ] {
+        let query = format!("SELECT * {{ {group} }}");
+        let error = ours_with(&here, &query, &asking(&remote))
+            .unwrap_err()
+            .to_string();
+        assert!(
+            error.contains(message) && error.contains(place),
+            "{group}: {error}"
+        );
+        assert!(error.contains("VALUES or BIND"), "{error}");
+    }
+    assert_eq!(remote.asked().len(), 0);
+    let update = "INSERT { ?s ?p ?o } WHERE {\n SERVICE ?e { ?s ?p ?o } }";
+    let error = pythia::Update::parse(update, None).unwrap_err().to_string();
+    assert!(
+        error.contains("line 2, column 10: nothing binds ?e"),
+        "{error}"
+    );
 }
 
 #[test]

@@ -119,7 +119,7 @@ fn what_is_not_supported_says_so() {
     let database = database(&text());
     for query in [
         "SELECT * { SERVICE <http://e/sparql> { ?s ?p ?o } }",
-        "SELECT * { ?s ?p ?o SERVICE ?unbound { ?s ?p ?o } }",
+        "SELECT * { ?s ?p ?o SERVICE ?e { ?s ?p ?o } OPTIONAL { ?s ?q ?e } }",
     ] {
         match ours(&database, query) {
             Err(QueryError::Unsupported { .. }) => {}

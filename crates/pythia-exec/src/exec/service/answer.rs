@@ -89,8 +89,8 @@ impl Answer {
     }
 
     /// Makes an answer that is a failure.
-    pub(super) fn failed(error: ServiceError, endpoint: &str) -> Self {
-        Self::Failed(Some(failure(endpoint, &error)))
+    pub(super) fn failed(error: QueryError) -> Self {
+        Self::Failed(Some(error))
     }
 
     /// Waits for the next part.
@@ -158,7 +158,8 @@ fn give(
     }
 }
 
-fn failure(endpoint: &str, error: &ServiceError) -> QueryError {
+/// Returns the error of a request.
+pub(super) fn failure(endpoint: &str, error: &ServiceError) -> QueryError {
     QueryError::Service {
         endpoint: endpoint.to_owned(),
         message: error.to_string(),
