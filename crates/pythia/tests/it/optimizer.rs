@@ -466,10 +466,11 @@ fn stars_with_constants_are_estimated_within_their_subjects() {
         "?o <http://e/of> ?p",
     ];
     let orders = [[0, 1, 2], [2, 1, 0], [1, 0, 2], [1, 2, 0]];
+    let database = database(&data);
     let mut estimates = Vec::new();
     for order in orders {
         let text = order.map(|place| patterns[place]).join(" . ");
-        let plan = checked(&data, &format!("SELECT * {{ {text} }}"));
+        let (_, plan) = analyze(&database, &format!("SELECT * {{ {text} }}"));
         let last = part(&plan, "Pattern").steps.last().cloned().unwrap();
         estimates.push(last.estimated_rows.unwrap());
     }

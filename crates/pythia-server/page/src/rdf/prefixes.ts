@@ -2,6 +2,7 @@
 
 /** Prefixes that the server also knows (its tests compare both lists), and prefixes of Pythia's own formats. */
 const WELL_KNOWN: Record<string, string> = {
+  agg: "http://jena.apache.org/ARQ/function/aggregate#",
   bd: "http://www.bigdata.com/rdf#",
   dbo: "http://dbpedia.org/ontology/",
   dbp: "http://dbpedia.org/property/",
