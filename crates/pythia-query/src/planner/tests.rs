@@ -167,7 +167,7 @@ fn equal(nodes: usize) -> String {
 /// EXISTS and NOT EXISTS of the same group, by turns.
 fn tests(count: usize) -> String {
     let test = |n: usize| {
-        let not = if n % 2 == 0 { "" } else { "NOT " };
+        let not = if n.is_multiple_of(2) { "" } else { "NOT " };
         format!(
             "FILTER {not}EXISTS {{ ?s <http://e/next> ?n . ?n <http://e/value> \"{}\" }} ",
             n % 7
@@ -180,8 +180,9 @@ fn tests(count: usize) -> String {
 #[test]
 fn hostile_shapes_are_planned_in_few_steps() {
     let snapshot = snapshot();
+    type Shape = fn(usize) -> String;
     // Name, shape, a size and the steps per part of the larger query that are allowed at most.
-    let shapes: [(&str, fn(usize) -> String, usize, u64); 6] = [
+    let shapes: [(&str, Shape, usize, u64); 6] = [
         ("branches", union, 200, 60),
         ("tower", tower, 60, 60),
         ("options", options, 100, 60),
