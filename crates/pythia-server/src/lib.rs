@@ -3,7 +3,7 @@
 //! The path of a request:
 //!
 //! ```text
-//! connection (listen) → route (protocol) → identity and access (auth) → dataset (context)
+//! connection (listen), which stays with a worker (workers) → route (protocol) → identity and access (auth) → dataset (context)
 //!     → admission → a thread that runs it (protocol::answer) → body, whole or streamed
 //! ```
 //!
@@ -27,6 +27,7 @@ mod rate;
 mod running;
 mod server;
 mod stall;
+mod workers;
 
 pub use auth::{hash_password, new_token};
 pub use config::Config;

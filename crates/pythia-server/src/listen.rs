@@ -28,6 +28,7 @@ use crate::exchange::{Hangup, Peer};
 use crate::protocol::Service;
 use crate::server::ServerError;
 use crate::stall::Stalling;
+use crate::workers::Workers;
 
 /// Limit on concurrent streams of one HTTP/2 connection.
 const STREAMS: u32 = 100;
@@ -116,6 +117,7 @@ pub(crate) async fn serve(
     listeners: Vec<Listener>,
     service: Service,
     context: Arc<ServerContext>,
+    workers: Arc<Workers>,
     mut stop: watch::Receiver<bool>,
 ) {
     let graceful = Arc::new(GracefulShutdown::new());
@@ -126,6 +128,7 @@ pub(crate) async fn serve(
             listener,
             service: service.clone(),
             context: Arc::clone(&context),
+            workers: Arc::clone(&workers),
             room: Arc::clone(&room),
         };
         accepting.push(tokio::spawn(
@@ -152,6 +155,7 @@ struct Acceptor {
     listener: Listener,
     service: Service,
     context: Arc<ServerContext>,
+    workers: Arc<Workers>,
     /// One permit for each connection that may be open.
     room: Arc<Semaphore>,
 }
@@ -188,6 +192,10 @@ impl Acceptor {
         graceful: Watcher,
     ) {
         let _ = stream.set_nodelay(true);
+        // The worker's runtime watches it from here on.
+        let Ok(stream) = stream.into_std() else {
+            return;
+        };
         let service = self.service.clone();
         let settings = self.context.settings();
         let open = self.context.operations.metrics.connected();
@@ -200,7 +208,10 @@ impl Acceptor {
             address,
             is_encrypted,
         };
-        tokio::spawn(async move {
+        self.workers.serve(async move {
+            let Ok(stream) = TcpStream::from_std(stream) else {
+                return;
+            };
             let limits = &settings.config.limits;
             match tls {
                 None => talk(stream, peer(false), service, limits, graceful).await,

@@ -7,13 +7,13 @@ use std::time::Duration;
 
 use tokio::sync::watch;
 
-use crate::admission::PARKED_MAX;
 use crate::config::{Config, ConfigError, ConfigSource};
 use crate::context::{Dataset, Datasets, ServerContext, Settings};
 use crate::listen::{self, Listener};
 use crate::operate::Operations;
 use crate::operate::service::Attendant;
 use crate::protocol::Service;
+use crate::workers::{self, Workers};
 
 /// Time that cancelled threads have to end.
 const LAST_TIME: Duration = Duration::from_secs(5);
@@ -58,7 +58,9 @@ pub enum ServerError {
 
 /// A server that listens, and serves once it [runs](Self::run).
 pub struct Server {
+    /// Accepts connections, and does what belongs to none.
     runtime: tokio::runtime::Runtime,
+    workers: Arc<Workers>,
     listeners: Vec<Listener>,
     context: Arc<ServerContext>,
     stop: watch::Sender<bool>,
@@ -86,14 +88,8 @@ impl Server {
     /// Like [`Self::start`], with a configuration that can be reloaded while the server runs.
     pub fn start_from(source: ConfigSource) -> Result<Self, ServerError> {
         let config = source.read()?;
-        let runtime = tokio::runtime::Builder::new_multi_thread()
-            .enable_all()
-            // Threads that compute, that wait for readers, and that do other short work.
-            .max_blocking_threads(config.limits.running + PARKED_MAX + 64)
-            // Deeply nested queries are planned by recursion.
-            .thread_stack_size(16 << 20)
-            .thread_name("pythia")
-            .build()?;
+        let runtime = workers::runtime(config.limits.running)?;
+        let workers = Workers::start(config.limits.running)?;
         let settings = Settings::new(config)?;
         let config = &settings.config;
         let datasets = open(config)?;
@@ -105,6 +101,7 @@ impl Server {
         context.announce();
         Ok(Self {
             runtime,
+            workers: Arc::new(workers),
             listeners,
             context: Arc::new(context),
             stop: watch::Sender::new(false),
@@ -136,8 +133,9 @@ impl Server {
     pub fn run(self) {
         let service = Service::new(Arc::clone(&self.context));
         let (context, stop) = (Arc::clone(&self.context), self.stop);
+        let workers = Arc::clone(&self.workers);
         self.runtime.block_on(async move {
-            listen::serve(self.listeners, service, context, stop.subscribe()).await;
+            listen::serve(self.listeners, service, context, workers, stop.subscribe()).await;
         });
         self.context.end();
     }
@@ -150,17 +148,22 @@ impl Server {
         let (context, stop) = (Arc::clone(&self.context), self.stop);
         let names: Vec<_> = context.datasets().by_name.keys().cloned().collect();
         tracing::info!(?addresses, datasets = ?names, "serving");
+        let workers = Arc::clone(&self.workers);
         let at_once = self.runtime.block_on(async move {
             let attendant = Attendant::new(Arc::clone(&context), stop.clone())?;
             Ok::<_, io::Error>(tokio::select! {
-                () = listen::serve(self.listeners, service, context, stop.subscribe()) => false,
+                () = listen::serve(self.listeners, service, context, workers, stop.subscribe()) => false,
                 () = attendant.attend() => true,
             })
         })?;
         self.context.end();
-        match at_once {
-            true => self.runtime.shutdown_background(),
-            false => self.runtime.shutdown_timeout(LAST_TIME),
+        let time = (!at_once).then_some(LAST_TIME);
+        match time {
+            Some(time) => self.runtime.shutdown_timeout(time),
+            None => self.runtime.shutdown_background(),
+        }
+        if let Some(workers) = Arc::into_inner(self.workers) {
+            workers.shutdown(time);
         }
         // Dropping the last reference to the state writes the remaining logs and closes the stores.
         drop(self.context);
