@@ -30,7 +30,7 @@ pub(crate) struct Triple {
     pub(crate) count: f64,
     pub(super) distinct_subjects: f64,
     pub(super) distinct_objects: f64,
-    distinct_predicates: f64,
+    pub(super) distinct_predicates: f64,
     pub(super) object_kinds: Kinds,
     /// Ids to which filters restrict the subject or object, if the pattern is scanned.
     pub(crate) confined: Option<Confined>,

@@ -13,6 +13,7 @@ use spargebra::algebra::{Expression, GraphPattern, PropertyPathExpression};
 use spargebra::term::{NamedNodePattern, TermPattern, TriplePattern};
 
 use super::builder::Builder;
+use super::constant_bind;
 use super::element::{Element, PatternGraph, PatternTerm, Triple};
 use super::labelled;
 use super::path_estimate::estimate;
@@ -84,6 +85,10 @@ impl Planner<'_> {
         inner: &GraphPattern,
         graph: &GraphScope,
     ) -> Planning {
+        if let Some(inside) = constant_bind::inside(builder, expression, inner) {
+            self.extend_filter(builder, &inside.filter, inside.pattern, graph)?;
+            return self.push_bind(builder, inside.variable, inside.constant, graph);
+        }
         let (bound, scope) = (certain(inner), in_scope(inner));
         let mut operands = Vec::new();
         conjuncts(expression, &mut operands);
@@ -176,6 +181,7 @@ impl Planner<'_> {
         self.unify_equal(builder, &group, &mut filters)?;
         match self.elements(builder, &group, graph)? {
             Some((mut elements, unfinished)) => {
+                self.list_predicates(builder, &group, &filters, &mut elements)?;
                 let hints = self.push_down(builder, &filters, &listed, &mut elements)?;
                 let mut placement = Placement {
                     unfinished,

@@ -324,9 +324,10 @@ impl Joined {
             self.keyed_ways(triple, order, slot, output, &mut add);
         }
         if !subject && !object {
-            let order = match triple.object {
-                PatternTerm::Constant(_) => Order::Ops,
-                PatternTerm::Slot(_) => Order::Pso,
+            let order = match (triple.object, &triple.confined) {
+                (PatternTerm::Constant(_), _) => Order::Ops,
+                (_, Some(confined)) if confined.end == End::Object => Order::Pos,
+                (PatternTerm::Slot(_), _) => Order::Pso,
             };
             add(Access::Scan(order), self.rows * SCAN_START + output, None);
         }

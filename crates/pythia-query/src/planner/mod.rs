@@ -5,11 +5,13 @@
 //! semantics requires to be evaluated alone ([`can_seed`](pythia_sparql::scope::can_seed)) are planned separately and joined by hash. There is
 //! no logical plan and no rule set: the planner builds the physical plan while it walks the algebra.
 
+mod any_predicate;
 mod bgp;
 pub(crate) mod builder;
 mod cached;
 mod complement;
 mod components;
+mod constant_bind;
 mod constants;
 mod count_product;
 mod element;

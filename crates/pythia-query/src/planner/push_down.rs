@@ -19,7 +19,7 @@ use pythia_exec::expression::CompiledExpression;
 use pythia_exec::expression::id_set::{IdSet, intersection, normal};
 
 /// Minimum matches of a pattern for which ranges are worthwhile.
-const MATCHES_MIN: f64 = 1000.0;
+pub(super) const MATCHES_MIN: f64 = 1000.0;
 /// Maximum number of ranges; more are merged into one, because each costs a seek.
 const RANGES_MAX: usize = 64;
 
@@ -75,10 +75,7 @@ impl Planner<'_> {
         if kinds == KindSet::default() {
             return Ok(());
         }
-        let columns = std::slice::from_ref(variable);
-        let compiled = CompiledExpression::compile(filter, columns, self.evaluation)?;
-        let ids = |kind, prefix: &[u8]| Ok(self.snapshot.ids_with_prefix(kind, prefix)?);
-        let Some(wanted) = compiled.id_set(0, kinds, &ids)? else {
+        let Some(wanted) = may_pass(self, filter, variable, kinds)? else {
             return Ok(());
         };
         for element in elements {
@@ -147,6 +144,19 @@ impl Planner<'_> {
     }
 }
 
+/// Returns the ids of these kinds with which a filter over one variable may be true; `None` if it may be with all.
+pub(super) fn may_pass(
+    planner: &Planner<'_>,
+    filter: &Expression,
+    variable: &Variable,
+    kinds: KindSet,
+) -> Result<Option<IdSet>, QueryError> {
+    let columns = std::slice::from_ref(variable);
+    let compiled = CompiledExpression::compile(filter, columns, planner.evaluation)?;
+    let ids = |kind, prefix: &[u8]| Ok(planner.snapshot.ids_with_prefix(kind, prefix)?);
+    compiled.id_set(0, kinds, &ids)
+}
+
 /// Returns the end of a pattern at which the slot is, if a scan of the pattern can be sorted by it.
 fn scanned_end(triple: &Triple, slot: usize) -> Option<(End, TermId)> {
     let worthwhile = triple.count >= MATCHES_MIN;
@@ -165,7 +175,7 @@ fn scanned_end(triple: &Triple, slot: usize) -> Option<(End, TermId)> {
 }
 
 /// Returns whether a filter may translate to ids: comparisons with a constant, prefixes, tests of kinds.
-fn names_ids(filter: &Expression) -> bool {
+pub(super) fn names_ids(filter: &Expression) -> bool {
     use Expression as E;
     let is_constant = |e: &E| match e {
         E::Literal(_) | E::NamedNode(_) => true,

@@ -436,6 +436,47 @@ fn stars_are_estimated_by_what_subjects_have_together() {
     );
 }
 
+/// A filter over an end of `?s ?p ?o` reads only the predicates and ids that may pass.
+#[test]
+fn a_filter_over_any_predicate_reads_few_predicates() {
+    let mut data = items(2000);
+    for n in 0..20 {
+        data.push_str(&format!("<http://e/s{n}> <http://e/made> _:b{n} .\n"));
+        data.push_str(&format!("_:b{n} <http://e/by> \"maker {n}\" .\n"));
+    }
+    for (query, predicates) in [
+        ("?s ?p ?o FILTER(isBlank(?o))", true),
+        ("?s ?p ?o FILTER(isBlank(?s))", true),
+        (
+            "?s ?p ?o FILTER(isBlank(?o) && !isIRI(?o)) FILTER(?s != <http://e/s1>)",
+            true,
+        ),
+        ("?s ?p ?o FILTER(isBlank(?o)) ?o <http://e/by> ?m", false),
+        ("?s ?p ?s FILTER(isBlank(?s))", false),
+        ("?s ?p ?o FILTER(isLiteral(?o))", false),
+        ("?s ?p ?o FILTER(isIRI(?s) && isBlank(?o))", true),
+        (
+            "VALUES ?p { <http://e/made> } ?s ?p ?o FILTER(isBlank(?o))",
+            false,
+        ),
+        ("BIND(<http://e/s3> AS ?w) ?s ?p ?o FILTER(?s = ?w)", false),
+        (
+            "?s ?p ?o BIND(<http://e/s3> AS ?w) FILTER(?s = ?w && BOUND(?w))",
+            false,
+        ),
+        (
+            "?s ?p ?o BIND(<http://e/s3> AS ?w) FILTER(?s = ?w || ?o = ?w)",
+            false,
+        ),
+        ("?s ?p ?o BIND(\"maker 3\" AS ?w) FILTER(?o = ?w)", false),
+        ("?s ?p ?o BIND(3 AS ?w) FILTER(?o = ?w + 1)", false),
+    ] {
+        let plan = checked(&data, &format!("SELECT ?s ?p ?o ?m ?w {{ {query} }}"));
+        let lists = plan.to_string().contains("Values ?p") && plan.to_string().contains("Ranges");
+        assert_eq!(lists, predicates, "{query}\n{plan}");
+    }
+}
+
 /// Estimates are the same for every order of the text, and near the truth for classes: all subjects of a class have
 /// what an average subject does not.
 #[test]
