@@ -53,6 +53,12 @@ pub struct PlanNode {
     /// Measured cost, if the query was run with [`QueryOptions::profile`](crate::QueryOptions).
     #[serde(flatten)]
     pub measured: Option<Measured>,
+    /// Expected solutions divided by actual ones, with one added to both, if the part was measured.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub estimate_ratio: Option<f64>,
+    /// True for the part of the plan with the worst estimate, if that is wrong by a factor of four or more.
+    #[serde(skip_serializing_if = "is_false")]
+    pub worst_estimate: bool,
     /// Steps of a pattern, in execution order; branches of a UNION; the inside of an OPTIONAL.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub steps: Vec<PlanNode>,
@@ -83,6 +89,11 @@ pub struct Measured {
 }
 
 impl Measured {
+    /// Returns whether the part was asked for solutions.
+    fn has_run(self) -> bool {
+        self.rows > 0 || self.time_us > 0.0
+    }
+
     /// Removes the numbers that would reveal hidden graphs: pages, and thus batches, hold quads of all
     /// graphs.
     fn of_visible(self) -> Self {
@@ -99,6 +110,13 @@ fn is_zero(number: &u64) -> bool {
     *number == 0
 }
 
+fn is_false(flag: &bool) -> bool {
+    !flag
+}
+
+/// Factor from which the worst estimate of a plan is marked.
+const MARKED: f64 = 4.0;
+
 impl PlanNode {
     /// Creates a part without steps or inputs.
     pub fn new(operator: impl Into<String>, detail: impl Into<String>) -> Self {
@@ -107,6 +125,8 @@ impl PlanNode {
             detail: detail.into(),
             estimated_rows: None,
             measured: None,
+            estimate_ratio: None,
+            worst_estimate: false,
             steps: Vec::new(),
             inputs: Vec::new(),
             warnings: Vec::new(),
@@ -127,6 +147,50 @@ impl PlanNode {
         let pages = |m: Measured| m.pages_from_cache + m.pages_from_device;
         let measured = self.parts().into_iter().filter_map(|part| part.measured);
         measured.map(pages).sum()
+    }
+
+    /// Multiplies the expected rows of this part and all parts below it: they were expected for one run, and there
+    /// were several.
+    pub(crate) fn expect_times(&mut self, runs: f64) {
+        if let Some(rows) = &mut self.estimated_rows {
+            *rows *= runs;
+        }
+        let below = self.steps.iter_mut().chain(&mut self.inputs);
+        below.for_each(|part| part.expect_times(runs));
+    }
+
+    /// Compares the estimates with the rows of the parts that ran, and marks the worst estimate.
+    pub(crate) fn compare_estimates(&mut self) {
+        let mut worst: f64 = MARKED;
+        self.each_part(&mut |part| {
+            part.estimate_ratio = part.ratio();
+            worst = part.error().unwrap_or_default().max(worst);
+        });
+        let mut is_marked = false;
+        self.each_part(&mut |part| {
+            part.worst_estimate = !is_marked && part.error() == Some(worst);
+            is_marked |= part.worst_estimate;
+        });
+    }
+
+    fn each_part(&mut self, each: &mut impl FnMut(&mut Self)) {
+        each(self);
+        let below = self.steps.iter_mut().chain(&mut self.inputs);
+        below.for_each(|part| part.each_part(each));
+    }
+
+    /// Returns the expected rows divided by the actual ones. One is added to both, so that none instead of one is no
+    /// great error.
+    fn ratio(&self) -> Option<f64> {
+        let (expected, measured) = self.estimated_rows.zip(self.measured)?;
+        measured
+            .has_run()
+            .then(|| (expected + 1.0) / (measured.rows as f64 + 1.0))
+    }
+
+    /// Returns the factor by which the estimate is wrong, in either direction.
+    fn error(&self) -> Option<f64> {
+        self.estimate_ratio.map(|ratio| ratio.max(1.0 / ratio))
     }
 
     fn write(&self, depth: usize, out: &mut String) -> fmt::Result {
@@ -150,6 +214,13 @@ impl PlanNode {
             if m.nodes_visited > 0 {
                 write!(out, ", {} nodes visited", m.nodes_visited)?;
             }
+        }
+        if let Some(ratio) = self.estimate_ratio.filter(|_| self.worst_estimate) {
+            let (times, much) = match ratio < 1.0 {
+                true => (1.0 / ratio, "few"),
+                false => (ratio, "many"),
+            };
+            write!(out, "  ← worst estimate: {times:.0} times too {much}")?;
         }
         out.push('\n');
         for step in &self.steps {
@@ -196,6 +267,11 @@ impl<'a> Explainer<'a> {
             measured,
             hides_graphs,
         }
+    }
+
+    /// Returns whether the query is profiled.
+    pub fn measures(&self) -> bool {
+        self.measured.is_some()
     }
 
     /// Returns the measurements of an operator or step.

@@ -99,6 +99,7 @@ impl QueryContext {
     pub fn clear_profile(&self) {
         if let Some(profile) = &self.profile {
             profile.clear();
+            self.templates.clear_runs();
         }
     }
 

@@ -11,6 +11,7 @@ mod each_graph;
 mod exists;
 mod exists_tests;
 mod expand;
+pub mod explained;
 mod filter;
 mod hash;
 mod intersect;

@@ -27,19 +27,19 @@ use super::measured::measured;
 use super::relational::{Concatenate, Distinct};
 use super::solutions::{Execute, Solutions};
 use crate::error::QueryError;
-use crate::explain::{CostId, Explainer, PlanNode};
+use crate::explain::CostId;
 use crate::expression::EvaluationContext;
 use crate::plan::{Operator, Plan};
 
 /// A plan node that carries an operator.
 #[derive(Debug, Clone)]
 pub struct SolutionExec {
-    operator: Arc<Operator>,
+    pub(super) operator: Arc<Operator>,
     inputs: Vec<Arc<dyn ExecutionPlan>>,
     variables: Vec<Variable>,
     properties: Arc<PlanProperties>,
-    cost: CostId,
-    estimated_rows: Option<f64>,
+    pub(super) cost: CostId,
+    pub(super) estimated_rows: Option<f64>,
 }
 
 /// Makes a plan ready to run: compiles its expressions for the query, and builds its nodes.
@@ -106,39 +106,6 @@ pub fn plan_of(node: &dyn ExecutionPlan) -> Result<Plan, QueryError> {
         estimated_rows: solutions.estimated_rows,
         cost: solutions.cost,
     })
-}
-
-/// Describes a plan with the measurements of the query so far.
-pub fn explain(plan: &dyn ExecutionPlan, query: &QueryContext) -> PlanNode {
-    explain_node(plan, &query.explainer(), query)
-}
-
-fn explain_node(
-    plan: &dyn ExecutionPlan,
-    explainer: &Explainer<'_>,
-    query: &QueryContext,
-) -> PlanNode {
-    let mut node = match plan.downcast_ref::<SolutionExec>() {
-        Some(solutions) => PlanNode {
-            estimated_rows: solutions.estimated_rows,
-            measured: explainer.measured(solutions.cost),
-            ..solutions.operator.explain(explainer)
-        },
-        None => PlanNode::new(plan.name(), ""),
-    };
-    let inputs = plan.children().into_iter();
-    node.inputs = inputs
-        .map(|input| explain_node(input.as_ref(), explainer, query))
-        .collect();
-    if let Some(solutions) = plan.downcast_ref::<SolutionExec>()
-        && let Operator::Lateral(lateral) = &*solutions.operator
-    {
-        let inside = query.templates.of(lateral.number).into_iter().map(nodes);
-        node.steps = inside
-            .map(|plan| explain_node(plan.as_ref(), explainer, query))
-            .collect();
-    }
-    node
 }
 
 /// Runs an operator of any kind.

@@ -2,6 +2,7 @@
 //! same plans.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use hashbrown::HashMap;
 use parking_lot::Mutex;
@@ -19,6 +20,8 @@ pub(crate) struct Template {
     pub(super) columns: Arc<[Option<usize>]>,
     /// The places of the variables with placeholders in a combination of terms.
     pub(super) bound: Vec<usize>,
+    /// Number of combinations that it was run for, since the measurements began.
+    pub(super) runs: AtomicU64,
 }
 
 /// The number of an operator, and which of its variables are bound.
@@ -49,15 +52,22 @@ impl Templates {
         self.kept.lock().retain(|(made, _), _| *made < number);
     }
 
+    /// Forgets how often the plans were run.
+    pub(super) fn clear_runs(&self) {
+        let kept = self.kept.lock();
+        let kept = kept.values();
+        kept.for_each(|template| template.runs.store(0, Ordering::Relaxed));
+    }
+
     /// Returns the plans of an operator, those with fewer bound variables first.
-    pub(super) fn of(&self, number: CostId) -> Vec<Plan> {
+    pub(super) fn of(&self, number: CostId) -> Vec<Arc<Template>> {
         let kept = self.kept.lock();
         let mut plans: Vec<_> = kept
             .iter()
             .filter(|((of, _), _)| *of == number)
-            .map(|((_, bound), template)| (bound, &template.plan))
+            .map(|((_, bound), template)| (bound, Arc::clone(template)))
             .collect();
-        plans.sort_by_key(|(bound, _)| *bound);
-        plans.into_iter().map(|(_, plan)| plan.clone()).collect()
+        plans.sort_by(|(a, _), (b, _)| a.cmp(b));
+        plans.into_iter().map(|(_, template)| template).collect()
     }
 }

@@ -7,6 +7,7 @@ mod corpus;
 mod damage;
 mod differential;
 mod exact_casts;
+mod explain;
 mod federation;
 mod formats;
 mod governed;

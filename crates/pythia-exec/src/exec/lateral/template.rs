@@ -1,6 +1,7 @@
 //! The plans of a pattern, ready to run for any combination of terms.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use hashbrown::HashMap;
 use pythia_rdf::{TermId, TermKind};
@@ -50,6 +51,7 @@ fn make(
         columns: lateral.found.iter().map(column_of).collect(),
         plan,
         bound,
+        runs: AtomicU64::new(0),
     })
 }
 
@@ -61,6 +63,7 @@ pub(super) fn start(
 ) -> Result<Solutions, QueryError> {
     let terms = template.bound.iter().map(|place| terms[*place]);
     let ids = (0..).map(|number| placeholder(number).0).zip(terms);
+    template.runs.fetch_add(1, Ordering::Relaxed);
     let mut plan = template.plan.clone();
     replace(&mut plan, &ids.collect());
     Ok(nodes(plan).execute(0, context.task())?)
