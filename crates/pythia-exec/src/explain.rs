@@ -50,6 +50,16 @@ pub struct PlanNode {
     /// Solutions that the planner expects.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub estimated_rows: Option<f64>,
+    /// Time in microseconds that the planner expects; not if some graphs are hidden from the query.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub estimated_us: Option<f64>,
+    /// Origin of the order of the steps from this one on, if several parts of the query were ordered.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub order: Option<JoinOrder>,
+    /// Steps that could have stood here instead, the cheapest first, if the query was prepared with
+    /// [`QueryOptions::explain`](crate::QueryOptions).
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub rejected: Vec<PlanNode>,
     /// Measured cost, if the query was run with [`QueryOptions::profile`](crate::QueryOptions).
     #[serde(flatten)]
     pub measured: Option<Measured>,
@@ -68,6 +78,42 @@ pub struct PlanNode {
     /// Hints for the author of the query, only at the root of a plan. Warnings are not errors.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub warnings: Vec<String>,
+}
+
+/// The search that found the order of steps.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct JoinOrder {
+    /// Name of the search.
+    pub search: &'static str,
+    /// Time in microseconds that the planner expects of all ordered steps; not if some graphs are hidden from the query.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub estimated_us: Option<f64>,
+    /// The same for the greedy order, if a cheaper one was found.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub greedy_us: Option<f64>,
+}
+
+impl JoinOrder {
+    /// Removes the costs. They depend on the size of the whole store.
+    pub(crate) fn without_costs(self) -> Self {
+        Self {
+            estimated_us: None,
+            greedy_us: None,
+            ..self
+        }
+    }
+
+    fn write(&self, out: &mut String) -> fmt::Result {
+        write!(out, "order: {}", self.search)?;
+        if let Some(cost) = self.estimated_us {
+            write!(out, ", {}", microseconds(cost))?;
+        }
+        if let Some(cost) = self.greedy_us {
+            write!(out, "; the greedy order: {}", microseconds(cost))?;
+        }
+        out.push('\n');
+        Ok(())
+    }
 }
 
 /// Measured cost of one part of a plan, without its inputs and the steps before it.
@@ -114,6 +160,15 @@ fn is_false(flag: &bool) -> bool {
     !flag
 }
 
+/// Formats a time that the planner expects.
+fn microseconds(time: f64) -> String {
+    match time {
+        ..9.95 => format!("{time:.1} µs"),
+        ..9999.5 => format!("{time:.0} µs"),
+        _ => format!("{:.0} ms", time / 1e3),
+    }
+}
+
 /// Factor from which the worst estimate of a plan is marked.
 const MARKED: f64 = 4.0;
 
@@ -124,6 +179,9 @@ impl PlanNode {
             operator: operator.into(),
             detail: detail.into(),
             estimated_rows: None,
+            estimated_us: None,
+            order: None,
+            rejected: Vec::new(),
             measured: None,
             estimate_ratio: None,
             worst_estimate: false,
@@ -194,12 +252,37 @@ impl PlanNode {
     }
 
     fn write(&self, depth: usize, out: &mut String) -> fmt::Result {
-        write!(out, "{:indent$}{}", "", self.operator, indent = depth * 2)?;
+        indent(depth, out);
+        self.write_line(out)?;
+        if let Some(order) = &self.order {
+            indent(depth + 2, out);
+            order.write(out)?;
+        }
+        for other in &self.rejected {
+            indent(depth + 2, out);
+            out.push_str("rejected: ");
+            other.write_line(out)?;
+        }
+        for step in &self.steps {
+            step.write(depth + 2, out)?;
+        }
+        for input in &self.inputs {
+            input.write(depth + 1, out)?;
+        }
+        Ok(())
+    }
+
+    /// Writes what is said of the part itself.
+    fn write_line(&self, out: &mut String) -> fmt::Result {
+        out.push_str(&self.operator);
         if !self.detail.is_empty() {
             write!(out, " {}", self.detail)?;
         }
         if let Some(rows) = self.estimated_rows {
             write!(out, "  ~{rows:.0} rows")?;
+        }
+        if let Some(time) = self.estimated_us {
+            write!(out, ", {}", microseconds(time))?;
         }
         if let Some(m) = self.measured {
             write!(out, "  → {} rows", m.rows)?;
@@ -223,18 +306,16 @@ impl PlanNode {
             write!(out, "  ← worst estimate: {times:.0} times too {much}")?;
         }
         out.push('\n');
-        for step in &self.steps {
-            step.write(depth + 2, out)?;
-        }
-        for input in &self.inputs {
-            input.write(depth + 1, out)?;
-        }
         Ok(())
     }
 }
 
-/// Prints one line per part. Steps are printed below their operator, inputs below the steps, and warnings at
-/// the end.
+fn indent(depth: usize, out: &mut String) {
+    out.extend(std::iter::repeat_n("  ", depth));
+}
+
+/// Prints one line per part. What was rejected and the steps are printed below their operator, inputs below the steps,
+/// and warnings at the end.
 impl fmt::Display for PlanNode {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut out = String::new();
@@ -267,6 +348,11 @@ impl<'a> Explainer<'a> {
             measured,
             hides_graphs,
         }
+    }
+
+    /// Returns whether some graphs are hidden from the query.
+    pub fn hides_graphs(&self) -> bool {
+        self.hides_graphs
     }
 
     /// Returns whether the query is profiled.

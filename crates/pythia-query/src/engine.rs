@@ -25,7 +25,7 @@ use crate::planner::Planner;
 use crate::planner::exists::Subqueries;
 use crate::planner::visible::visible;
 use pythia_exec::error::QueryError;
-use pythia_exec::exec::context::{QueryContext, VisibleTerms};
+use pythia_exec::exec::context::{QueryContext, Recorded, VisibleTerms};
 use pythia_exec::exec::explained::explain;
 use pythia_exec::exec::node::lower;
 use pythia_exec::explain::PlanNode;
@@ -33,6 +33,7 @@ use pythia_exec::expression::{CustomFunctions, EvaluationContext, TermResolver, 
 use pythia_exec::limits::governor::{Governor, Held, MemoryBudget, Overstay};
 use pythia_exec::limits::spill::SpillSpace;
 use pythia_exec::limits::spill::bytes::SpilledBytes;
+use pythia_exec::plan::choices::Choices;
 use pythia_exec::plan::dataset::Dataset;
 use pythia_exec::plan::duplicates::ignored;
 use pythia_exec::plan::operators::RowLimit;
@@ -86,6 +87,9 @@ pub struct QueryOptions {
     /// Measures the cost of each part of the plan. [`PreparedQuery::plan`] returns the measurements, also
     /// while the results are being read.
     pub profile: bool,
+    /// Records for [`PreparedQuery::plan`] why the planner chose each step, with the alternatives that it rejected. Planning
+    /// takes longer.
+    pub explain: bool,
     /// Handler of `SERVICE` requests. Without it, `SERVICE` is an error, even with SILENT.
     pub service: Option<Arc<dyn ServiceHandler>>,
     /// Functions of the embedding program that queries call by IRI.
@@ -110,6 +114,7 @@ impl fmt::Debug for QueryOptions {
             .field("row_limit", &self.row_limit)
             .field("service", &self.service.is_some())
             .field("profile", &self.profile)
+            .field("explain", &self.explain)
             .field("visible", &self.visible)
             .field("union_default_graph", &self.union_default_graph)
             .field("functions", &self.functions.keys())
@@ -124,6 +129,14 @@ pub(crate) enum Form {
     Ask,
     Construct(#[serde(with = "pythia_exec::plan::form")] Vec<TriplePattern>),
     Describe,
+}
+
+/// A query's plan and form, before it is ready to run.
+struct Planned {
+    plan: Plan,
+    form: Form,
+    /// The planner's choices, if they are wanted.
+    choices: Option<Arc<Choices>>,
 }
 
 /// A planned query, bound to a snapshot.
@@ -237,11 +250,10 @@ impl Engine {
             Form::Ask => Default::default(),
             _ => in_scope(pattern),
         };
-        let planned = Planner::new(snapshot, &evaluation, &dataset).plan(
-            pattern,
-            &dataset.default,
-            Some(&wanted),
-        )?;
+        let choices = choices(options);
+        let planned = Planner::new(snapshot, &evaluation, &dataset)
+            .with_choices(choices.as_deref())
+            .plan(pattern, &dataset.default, Some(&wanted))?;
         let plan = match (options.row_limit, &form) {
             (_, Form::Ask) => ignored(planned.plan),
             (Some(rows), Form::Select) => {
@@ -251,19 +263,28 @@ impl Engine {
             }
             _ => planned.plan,
         };
-        self.ready(plan, form, snapshot, evaluation, dataset, options)
+        let planned = Planned {
+            plan,
+            form,
+            choices,
+        };
+        self.ready(planned, snapshot, evaluation, dataset, options)
     }
 
     /// Makes a plan ready to run.
     fn ready(
         &self,
-        plan: Plan,
-        form: Form,
+        planned: Planned,
         snapshot: &Snapshot,
         evaluation: EvaluationContext,
         dataset: Arc<Dataset>,
         options: &QueryOptions,
     ) -> Result<PreparedQuery, QueryError> {
+        let Planned {
+            plan,
+            form,
+            choices,
+        } = planned;
         let variables = plan.variables.clone();
         let plan = lower(plan, &evaluation)?;
         evaluation.check()?;
@@ -272,7 +293,10 @@ impl Engine {
             evaluation,
             dataset,
             Arc::new(Subqueries),
-            options.profile,
+            Recorded {
+                costs: options.profile,
+                choices,
+            },
             &self.runtime,
             &self.config,
         );
@@ -285,6 +309,11 @@ impl Engine {
             context,
         })
     }
+}
+
+/// Returns the record of the planner's choices, if they are wanted.
+fn choices(options: &QueryOptions) -> Option<Arc<Choices>> {
+    options.explain.then(Arc::default)
 }
 
 /// Returns the environment of a query's expressions.
@@ -306,7 +335,8 @@ fn evaluation(
 
 impl PreparedQuery {
     /// Returns the plan as text: one line per operator and step, with indented inputs, estimated rows and,
-    /// with [`QueryOptions::profile`], the cost of each part so far.
+    /// with [`QueryOptions::profile`], the cost of each part so far; with [`QueryOptions::explain`], also the alternatives
+    /// that were rejected, and the plans inside EXISTS and GRAPH.
     pub fn explain(&self) -> String {
         self.plan().to_string()
     }

@@ -13,7 +13,7 @@ pub use advise::UsefulIndexes;
 pub use engine::{Engine, EngineOptions, PreparedQuery, QueryOptions, Usage};
 pub use graph_rules::GraphRules;
 pub use pythia_exec::error::QueryError;
-pub use pythia_exec::explain::{Measured, PlanNode};
+pub use pythia_exec::explain::{JoinOrder, Measured, PlanNode};
 pub use pythia_exec::expression::{CustomFunction, CustomFunctions};
 pub use pythia_exec::limits::governor::Overstay;
 pub use pythia_exec::limits::spill::bytes::{SpilledBytes, SpilledPiece};

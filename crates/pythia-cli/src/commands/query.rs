@@ -151,6 +151,7 @@ impl Query {
         let database = self.store.open(&self.limits)?;
         let options = QueryOptions {
             timeout: self.timeout,
+            explain: self.explain.is_some(),
             profile: self.explain.is_some_and(Explain::runs),
             row_limit: self.max_rows,
             union_default_graph: self.union_default_graph,

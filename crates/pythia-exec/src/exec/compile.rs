@@ -1,5 +1,6 @@
 //! Compiles the expressions of a plan for the query that will run it.
 
+use std::cell::RefCell;
 use std::sync::Arc;
 
 use spargebra::algebra::GraphPattern;
@@ -86,12 +87,16 @@ fn compile_expression(
 ) -> Result<(), QueryError> {
     let columns = slots.columns();
     let graph = &slots.source.graph;
+    let tests = RefCell::new(Vec::new());
     let exists = |pattern: &GraphPattern| -> Result<Arc<dyn ExistsTest>, QueryError> {
-        Ok(Arc::new(Exists::new(pattern, &columns, graph, evaluation)))
+        let test: Arc<dyn ExistsTest> = Arc::new(Exists::new(pattern, &columns, graph, evaluation));
+        tests.borrow_mut().push(Arc::clone(&test));
+        Ok(test)
     };
     let expression = &slots.source.expression;
     let compiled = CompiledExpression::compile_with(expression, &columns, evaluation, &exists)?;
     slots.compiled = Some(Arc::new(compiled));
+    slots.tests = tests.into_inner();
     Ok(())
 }
 

@@ -14,13 +14,15 @@ use pythia_rdf::{TermId, TermKind};
 use pythia_store::{Component, End, Order, QuadPattern, Snapshot};
 
 use super::exists_tests::ExistsState;
+use super::inside::Inside;
 use super::profile::Profile;
 use super::subquery::SubqueryPlanner;
 use super::templates::Templates;
 use crate::error::QueryError;
-use crate::explain::Explainer;
+use crate::explain::{CostId, Explainer};
 use crate::expression::{EvaluationContext, TermResolver};
 use crate::limits::governor::{Governor, Held};
+use crate::plan::choices::Choices;
 use crate::plan::counts::Counts;
 use crate::plan::dataset::Dataset;
 use crate::plan::visible::{Visible, named_graphs};
@@ -38,6 +40,8 @@ pub struct QueryContext {
     pub dataset: Arc<Dataset>,
     /// Plans patterns while the query runs.
     pub planner: Arc<dyn SubqueryPlanner>,
+    /// The planner's choices, if the query will be explained.
+    pub choices: Option<Arc<Choices>>,
     /// Measured costs of the query's parts, if the query is profiled.
     pub(super) profile: Option<Arc<Profile>>,
     governor: Arc<Governor>,
@@ -45,19 +49,29 @@ pub struct QueryContext {
     exists: Mutex<HashMap<usize, ExistsState>>,
     /// The plans of the patterns of `LATERAL`.
     pub(super) templates: Templates,
+    /// The plans of `EXISTS` and `GRAPH ?g` for EXPLAIN.
+    pub(super) inside: Inside,
     runtime: Arc<RuntimeEnv>,
     config: SessionConfig,
 }
 
+/// What is recorded about a query for EXPLAIN.
+#[derive(Default)]
+pub struct Recorded {
+    /// True to measure the query's parts.
+    pub costs: bool,
+    /// The planner's choices, if they are wanted.
+    pub choices: Option<Arc<Choices>>,
+}
+
 impl QueryContext {
-    /// Makes the context of a query with the limits and the client for endpoints of `evaluation`. The query
-    /// is measured if `is_profiled`.
+    /// Makes the context of a query with the limits and the client for endpoints of `evaluation`.
     pub fn new(
         snapshot: Snapshot,
         evaluation: EvaluationContext,
         dataset: Arc<Dataset>,
         planner: Arc<dyn SubqueryPlanner>,
-        is_profiled: bool,
+        recorded: Recorded,
         runtime: &Arc<RuntimeEnv>,
         config: &SessionConfig,
     ) -> Arc<Self> {
@@ -68,9 +82,11 @@ impl QueryContext {
             evaluation,
             dataset,
             planner,
-            profile: is_profiled.then(Arc::default),
+            profile: recorded.costs.then(Arc::default),
+            choices: recorded.choices,
             exists: Mutex::default(),
             templates: Templates::default(),
+            inside: Inside::default(),
             runtime: Arc::clone(runtime),
             config: config.clone(),
         });
@@ -100,6 +116,7 @@ impl QueryContext {
         if let Some(profile) = &self.profile {
             profile.clear();
             self.templates.clear_runs();
+            self.inside.clear_fed();
         }
     }
 
@@ -127,9 +144,22 @@ impl QueryContext {
         self.exists.lock().insert(number, state);
     }
 
-    /// Drops the tests with this number and higher ones, which belong to a plan that has run.
+    /// Drops the state of the tests with this number and higher ones, which belong to a plan that has run.
     pub(crate) fn drop_exists_from(&self, number: usize) {
         self.exists.lock().retain(|made, _| *made < number);
+    }
+
+    /// Drops what a plan that has run has made: tests and operators with these numbers and higher ones.
+    pub(super) fn drop_from(&self, test: usize, operator: CostId) {
+        self.drop_exists_from(test);
+        self.inside.drop_tests_from(test);
+        self.drop_plans_from(operator);
+    }
+
+    /// Drops the plans that operators with this number and higher ones have made.
+    pub(super) fn drop_plans_from(&self, operator: CostId) {
+        self.templates.drop_from(operator);
+        self.inside.drop_graphs_from(operator);
     }
 
     /// Returns the query's limits.

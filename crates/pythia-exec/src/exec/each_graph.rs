@@ -9,12 +9,13 @@ use pythia_store::GraphFilter;
 
 use super::batch::{id_columns, record_batch};
 use super::context::QueryContext;
-use super::node::lower;
+use super::node::{compile_plan, nodes};
 use super::solutions::{Execute, NextBatch, Solutions, pull, solutions_of};
 use super::subquery::Subquery;
 use crate::error::QueryError;
 use crate::explain::CostId;
 use crate::limits::governor::Held;
+use crate::plan::Plan;
 use crate::plan::dataset::GraphScope;
 use crate::plan::operators::EachGraph;
 
@@ -52,6 +53,8 @@ struct Current {
     own: Option<usize>,
     /// A number below those of the plan's operators.
     first: CostId,
+    /// True if the plan is kept for EXPLAIN.
+    is_kept: bool,
 }
 
 impl Current {
@@ -82,11 +85,13 @@ impl NextBatch for Running {
                     let (columns, rows) = current.columns_of(&batch);
                     return Ok(Some(record_batch(&self.schema, columns, rows)?));
                 }
-                self.context.templates.drop_from(current.first);
+                if !current.is_kept {
+                    self.context.drop_plans_from(current.first);
+                }
                 self.current = None;
             }
             if self.left.is_none() {
-                self.left = Some(self.graphs()?);
+                self.left = Some(graphs(&self.each, &self.context, &mut self.charged)?);
             }
             let Some(graph) = self.left.as_mut().and_then(Vec::pop) else {
                 return Ok(None);
@@ -97,36 +102,76 @@ impl NextBatch for Running {
 }
 
 impl Running {
-    /// Returns the graphs in which the pattern is evaluated, last first.
-    fn graphs(&mut self) -> Result<Vec<TermId>, QueryError> {
-        let mut inserted = self.each.inserted.iter();
-        if let Some((_, known)) = inserted.find(|(v, _)| *v == self.each.graph) {
-            let is_graph = self.context.is_dataset_graph(*known)?;
-            return Ok(is_graph.then_some(*known).into_iter().collect());
-        }
-        let mut graphs = self.context.dataset_graphs(&mut self.charged)?;
-        graphs.reverse();
-        Ok(graphs)
-    }
-
     fn start(&mut self, graph: TermId) -> Result<(), QueryError> {
         let context = &self.context;
-        let subquery = Subquery {
-            pattern: &self.each.pattern,
-            graph: &GraphScope::Fixed(GraphFilter::One(graph)),
-            inserted: self.each.inserted.clone(),
-            is_test: false,
-        };
         let first = CostId::next();
-        let plan = context.planner.plan(&subquery, context)?;
+        let number = self.each.number;
+        let is_kept = context.choices.is_some() && context.inside.of_graph(number).is_none();
+        let plan = plan_in(&self.each, graph, is_kept, context)?;
+        if is_kept {
+            context.inside.keep_graph(number, graph, &plan);
+        }
         let column_of = |variable| plan.variables.iter().position(|found| found == variable);
         self.current = Some(Current {
+            is_kept,
             graph,
             columns: self.each.variables.iter().map(column_of).collect(),
             own: column_of(&self.each.graph),
             first,
-            solutions: lower(plan, &context.evaluation)?.execute(0, context.task())?,
+            solutions: nodes(plan).execute(0, context.task())?,
         });
         Ok(())
     }
+}
+
+/// Returns the graphs in which an operator evaluates its pattern, last first.
+fn graphs(
+    each: &EachGraph,
+    context: &QueryContext,
+    charged: &mut Held,
+) -> Result<Vec<TermId>, QueryError> {
+    let mut inserted = each.inserted.iter();
+    if let Some((_, known)) = inserted.find(|(v, _)| *v == each.graph) {
+        let is_graph = context.is_dataset_graph(*known)?;
+        return Ok(is_graph.then_some(*known).into_iter().collect());
+    }
+    let mut graphs = context.dataset_graphs(charged)?;
+    graphs.reverse();
+    Ok(graphs)
+}
+
+/// Returns the plan of an operator's pattern in one graph, ready to run.
+fn plan_in(
+    each: &EachGraph,
+    graph: TermId,
+    is_shown: bool,
+    context: &QueryContext,
+) -> Result<Plan, QueryError> {
+    let subquery = Subquery {
+        pattern: &each.pattern,
+        graph: &GraphScope::Fixed(GraphFilter::One(graph)),
+        inserted: each.inserted.clone(),
+        is_test: false,
+        is_shown,
+    };
+    let mut plan = context.planner.plan(&subquery, context)?;
+    compile_plan(&mut plan, &context.evaluation)?;
+    Ok(plan)
+}
+
+/// Returns the first graph in which an operator evaluates its pattern, and the plan there. If the operator has not run yet, it
+/// is planned now.
+pub(super) fn first_graph(
+    each: &EachGraph,
+    context: &QueryContext,
+) -> Result<Option<(TermId, Plan)>, QueryError> {
+    if let Some(kept) = context.inside.of_graph(each.number) {
+        return Ok(Some(kept));
+    }
+    let mut charged = Held::new(context.governor());
+    let Some(first) = graphs(each, context, &mut charged)?.pop() else {
+        return Ok(None);
+    };
+    let plan = plan_in(each, first, true, context)?;
+    Ok(Some((first, plan)))
 }

@@ -17,15 +17,17 @@ use super::batch::Batch;
 use super::compile::compile_steps;
 use super::context::QueryContext;
 use super::exists_tests::{ExistsState, FedPattern, Known, TestMethod};
-use super::node::lower;
+use super::inside::{Tested, Together};
+use super::node::{compile_plan, nodes};
 use super::pipeline::build;
 use super::solutions::pull;
-use super::subquery::Subquery;
+use super::subquery::{FedPipeline, Subquery, placeholder};
 use crate::error::QueryError;
 use crate::explain::CostId;
 use crate::expression::{EvaluationContext, ExistsTest};
 use crate::limits::governor::Share;
 use crate::limits::spill::table::RowSet;
+use crate::plan::Plan;
 use crate::plan::dataset::GraphScope;
 use pythia_sparql::path_expansion;
 use pythia_sparql::scope::{Variables, mentioned};
@@ -141,24 +143,26 @@ impl Exists {
         let mut together = FIRST_ROWS;
         while from < keys.set.len() {
             query.check()?;
+            let to = (from + together).min(keys.set.len());
             if !state.methods.contains_key(bound) {
                 let method = self.method(bound, keys.set.len(), query)?;
                 state.methods.insert(bound.to_vec(), method);
             }
-            let to = (from + together).min(keys.set.len());
             let finished = match state.methods.get_mut(bound).expect("made above") {
                 TestMethod::OneByOne(known) => {
-                    let variables = self.bound_variables(bound);
                     for (key, answer) in (from..to).zip(&mut answers[from..to]) {
                         let terms = keys.set.rows().row(key);
                         *answer = match known.answer(terms) {
                             Some(answer) => answer,
-                            None => known.keep(terms, self.test_one(&variables, terms, query)?),
+                            None => known.keep(terms, self.test_one(bound, terms, query)?),
                         };
                     }
                     true
                 }
                 TestMethod::Pipeline(pipeline) => {
+                    if query.choices.is_some() {
+                        query.inside.count_fed(self.number, bound, to - from);
+                    }
                     pipeline.test(keys, from, &mut answers[from..to])?
                 }
             };
@@ -179,47 +183,137 @@ impl Exists {
         rows: usize,
         query: &Arc<QueryContext>,
     ) -> Result<TestMethod, QueryError> {
-        let variables = self.bound_variables(bound);
-        let planner = &query.planner;
-        let planned = planner.plan_fed(&self.pattern, &self.graph, &variables, rows, query)?;
-        Ok(match planned {
+        Ok(match self.pipeline(bound, rows, query)? {
             Some(mut planned) => {
-                compile_steps(&mut planned.steps, &query.evaluation)?;
+                if query.choices.is_some() {
+                    self.keep(bound, &mut planned, rows, true, query);
+                }
+                let width = planned.slots.len();
                 TestMethod::Pipeline(FedPattern {
-                    source: build(&planned.steps, planned.width, query),
-                    width: planned.width,
+                    source: build(&planned.steps, width, query),
+                    width,
                     row_slot: planned.row_slot,
                 })
             }
             None => TestMethod::OneByOne(Known {
-                terms: RowSet::new(variables.len(), 0),
+                terms: RowSet::new(self.bound_variables(bound).len(), 0),
                 answers: Vec::new(),
                 share: Share::new(query.governor()),
             }),
         })
     }
 
-    /// Plans and runs the pattern with these terms inserted.
-    fn test_one(
+    /// Plans the pattern as a pipeline, ready to run, unless parts of it must be evaluated alone.
+    fn pipeline(
         &self,
-        variables: &[Variable],
-        terms: &[u64],
-        query: &Arc<QueryContext>,
-    ) -> Result<bool, QueryError> {
-        let inserted = variables
-            .iter()
-            .cloned()
-            .zip(terms.iter().map(|id| TermId(*id)));
-        let nested = query.evaluation.exists_made();
-        let first_plan = CostId::next();
+        bound: &[bool],
+        rows: usize,
+        query: &QueryContext,
+    ) -> Result<Option<FedPipeline>, QueryError> {
+        let variables = self.bound_variables(bound);
+        let planner = &query.planner;
+        let planned = planner.plan_fed(&self.pattern, &self.graph, &variables, rows, query)?;
+        let Some(mut planned) = planned else {
+            return Ok(None);
+        };
+        compile_steps(&mut planned.steps, &query.evaluation)?;
+        Ok(Some(planned))
+    }
+
+    /// Keeps a pipeline for EXPLAIN. Its steps get the numbers of an earlier one that is alike.
+    fn keep(
+        &self,
+        bound: &[bool],
+        planned: &mut FedPipeline,
+        rows: usize,
+        has_run: bool,
+        query: &QueryContext,
+    ) {
+        let mut tested = Tested::Together(Together {
+            steps: planned.steps.clone(),
+            slots: planned.slots.clone(),
+            bound: (0..bound.iter().filter(|bound| **bound).count()).collect(),
+            planned: rows,
+            fed: 0,
+            has_run,
+        });
+        query.inside.keep_test(self.number, bound, &mut tested);
+        if let Tested::Together(kept) = tested {
+            planned.steps = kept.steps;
+        }
+    }
+
+    /// Plans the pattern with these terms inserted.
+    fn plan_one(
+        &self,
+        bound: &[bool],
+        terms: impl Iterator<Item = TermId>,
+        is_shown: bool,
+        query: &QueryContext,
+    ) -> Result<Plan, QueryError> {
         let subquery = Subquery {
             pattern: &self.pattern,
             graph: &self.graph,
-            inserted: inserted.collect(),
+            inserted: self.bound_variables(bound).into_iter().zip(terms).collect(),
             is_test: true,
+            is_shown,
         };
-        let plan = query.planner.plan(&subquery, query)?;
-        let mut solutions = lower(plan, &query.evaluation)?.execute(0, query.task())?;
+        let mut plan = query.planner.plan(&subquery, query)?;
+        compile_plan(&mut plan, &query.evaluation)?;
+        Ok(plan)
+    }
+
+    /// Returns the plans of the test for EXPLAIN, each with the variables that are bound. If it has not run yet, it is
+    /// planned now, for about `rows` rows that bind these columns.
+    pub(super) fn plans(
+        &self,
+        rows: usize,
+        is_bound: &dyn Fn(usize) -> bool,
+        query: &QueryContext,
+    ) -> Result<Vec<(Vec<Variable>, Tested)>, QueryError> {
+        let mut plans = query.inside.of_test(self.number);
+        if plans.is_empty() {
+            let bound: Vec<bool> = self.shared.iter().map(|(_, c)| is_bound(*c)).collect();
+            match self.pipeline(&bound, rows, query)? {
+                Some(mut planned) => self.keep(&bound, &mut planned, rows, false, query),
+                None => {
+                    let plan = self.plan_one(&bound, (0..).map(placeholder), true, query)?;
+                    let has_run = false;
+                    let mut first = Tested::First { plan, has_run };
+                    query.inside.keep_test(self.number, &bound, &mut first);
+                }
+            }
+            plans = query.inside.of_test(self.number);
+        }
+        let plans = plans.into_iter();
+        Ok(plans
+            .map(|(bound, tested)| (self.bound_variables(&bound), tested))
+            .collect())
+    }
+
+    /// Returns the pattern of the test.
+    pub(super) fn pattern(&self) -> &GraphPattern {
+        &self.pattern
+    }
+
+    /// Plans and runs the pattern with these terms inserted.
+    fn test_one(
+        &self,
+        bound: &[bool],
+        terms: &[u64],
+        query: &Arc<QueryContext>,
+    ) -> Result<bool, QueryError> {
+        let nested = query.evaluation.exists_made();
+        let first_plan = CostId::next();
+        let is_kept = query.choices.is_some() && !query.inside.has_run(self.number, bound);
+        let ids = terms.iter().map(|id| TermId(*id));
+        let plan = self.plan_one(bound, ids, is_kept, query)?;
+        if is_kept {
+            let (plan, has_run) = (plan.clone(), true);
+            let mut first = Tested::First { plan, has_run };
+            query.inside.keep_test(self.number, bound, &mut first);
+        }
+        let mut solutions = nodes(plan).execute(0, query.task())?;
         let found = loop {
             let batch = pull(&mut solutions).now_or_never();
             match batch.expect("our operators compute; they never wait for another task")? {
@@ -227,8 +321,9 @@ impl Exists {
                 found => break found.is_some(),
             }
         };
-        query.drop_exists_from(nested);
-        query.templates.drop_from(first_plan);
+        if !is_kept {
+            query.drop_from(nested, first_plan);
+        }
         Ok(found)
     }
 }

@@ -5,7 +5,7 @@
 //! the same terms share one run; apart from that, solutions come in the order of the left ones.
 
 mod output;
-mod template;
+pub(super) mod template;
 
 use std::sync::Arc;
 

@@ -14,6 +14,7 @@ mod expand;
 pub mod explained;
 mod filter;
 mod hash;
+mod inside;
 mod intersect;
 mod join;
 mod lateral;

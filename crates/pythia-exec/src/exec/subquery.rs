@@ -1,7 +1,7 @@
 //! The planner, as far as operators need it: some patterns are planned while their query runs.
 
 use oxrdf::Variable;
-use pythia_rdf::TermId;
+use pythia_rdf::{TermId, TermKind};
 use spargebra::algebra::GraphPattern;
 
 use super::context::QueryContext;
@@ -39,6 +39,14 @@ pub struct Subquery<'a> {
     pub inserted: Vec<(Variable, TermId)>,
     /// True if no variable's values are needed, only whether there are solutions.
     pub is_test: bool,
+    /// True to record the planner's choices, if the query will be explained.
+    pub is_shown: bool,
+}
+
+/// Returns an id that no term has, to be replaced by a term when the plan is run.
+pub(super) fn placeholder(number: u64) -> TermId {
+    // The last id is that of a graph that no store has.
+    TermId::new(TermKind::Computed, TermId::PAYLOAD_MAX - 1 - number)
 }
 
 /// A pattern as a pipeline with rows as input.
@@ -46,8 +54,8 @@ pub struct Subquery<'a> {
 pub struct FedPipeline {
     /// The steps, in order.
     pub steps: Vec<Step>,
-    /// Number of slots; the first ones are the bound variables.
-    pub width: usize,
+    /// The variable of each slot; the first ones are the bound variables.
+    pub slots: Vec<Variable>,
     /// Slot that is passed on from each row to its solutions.
     pub row_slot: usize,
 }

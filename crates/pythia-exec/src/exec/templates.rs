@@ -67,7 +67,7 @@ impl Templates {
             .filter(|((of, _), _)| *of == number)
             .map(|((_, bound), template)| (bound, Arc::clone(template)))
             .collect();
-        plans.sort_by(|(a, _), (b, _)| a.cmp(b));
+        plans.sort_by_key(|(bound, _)| *bound);
         plans.into_iter().map(|(_, template)| template).collect()
     }
 }

@@ -1,6 +1,7 @@
 //! `EXISTS` in expressions. The planner and the operators deal with patterns; expressions only call a test
 //! for their rows.
 
+use std::any::Any;
 use std::sync::Arc;
 
 use spargebra::algebra::GraphPattern;
@@ -9,7 +10,7 @@ use super::context::EvaluationContext;
 use crate::error::QueryError;
 
 /// Evaluates an `EXISTS` for rows of the expression's columns.
-pub trait ExistsTest: Send + Sync {
+pub trait ExistsTest: Any + Send + Sync {
     /// Returns for each of the `rows`, given as positions in the columns, whether the pattern has a
     /// solution once the row's terms replace their variables.
     fn test(

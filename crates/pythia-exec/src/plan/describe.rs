@@ -171,7 +171,11 @@ fn describe_graph(graph: GraphPosition, slots: &[Variable], explainer: &Explaine
 }
 
 /// Describes a pipeline.
-fn describe_steps(steps: &[Step], slots: &[Variable], explainer: &Explainer<'_>) -> Vec<PlanNode> {
+pub(crate) fn describe_steps(
+    steps: &[Step],
+    slots: &[Variable],
+    explainer: &Explainer<'_>,
+) -> Vec<PlanNode> {
     let name = |slot: usize| slots[slot].to_string();
     let position = |p: Position| match p {
         Position::Constant(id) => explainer.term(id),

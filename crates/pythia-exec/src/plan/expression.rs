@@ -7,8 +7,8 @@ use oxrdf::Variable;
 use spargebra::algebra::{AggregateExpression, Expression};
 
 use super::dataset::GraphScope;
-use crate::expression::CompiledExpression;
 use crate::expression::aggregate::CompiledAggregate;
+use crate::expression::{CompiledExpression, ExistsTest};
 use pythia_sparql::scope::variables_of;
 use serde::{Deserialize, Serialize};
 
@@ -23,6 +23,9 @@ pub struct SlotExpression {
     /// The compiled expression, once the plan is made ready to run.
     #[serde(skip)]
     pub compiled: Option<Arc<CompiledExpression>>,
+    /// The tests of the expression's `EXISTS`, in order, once the plan is made ready to run.
+    #[serde(skip)]
+    pub tests: Vec<Arc<dyn ExistsTest>>,
 }
 
 /// An expression in SPARQL's algebra.
@@ -56,6 +59,7 @@ impl SlotExpression {
             slots,
             source: Arc::new(source),
             compiled: None,
+            tests: Vec::new(),
         }
     }
 

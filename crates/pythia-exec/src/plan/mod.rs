@@ -5,9 +5,10 @@
 //! nested patterns in SPARQL's algebra.
 
 pub mod automaton;
+pub mod choices;
 pub mod counts;
 pub mod dataset;
-mod describe;
+pub(crate) mod describe;
 pub mod duplicates;
 pub mod expression;
 pub mod form;

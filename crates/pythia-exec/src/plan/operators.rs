@@ -147,6 +147,9 @@ pub struct EachGraph {
     /// Terms substituted for variables of the pattern.
     #[serde(with = "super::form")]
     pub inserted: Vec<(Variable, TermId)>,
+    /// Identifies the operator among those of the query.
+    #[serde(skip, default = "CostId::next")]
+    pub number: CostId,
 }
 
 /// Joins each solution with the solutions of a pattern in which its terms are inserted.

@@ -113,6 +113,43 @@ pub struct Step {
     pub once: bool,
 }
 
+impl Step {
+    /// Calls `each` with the slots that the step may bind.
+    pub(crate) fn each_new(&self, each: &mut impl FnMut(usize)) {
+        let mut all = |positions: &[Position]| {
+            for position in positions {
+                if let Position::New(slot) = position {
+                    each(*slot);
+                }
+            }
+        };
+        match &self.kind {
+            StepKind::Pattern(pattern, _) | StepKind::Ranges(pattern, ..) => {
+                all(&[pattern.subject, pattern.predicate, pattern.object]);
+                if let GraphPosition::New(slot, _) = pattern.graph {
+                    each(slot);
+                }
+            }
+            StepKind::Path(path) => all(&[path.subject, path.object]),
+            StepKind::TakeApart(_, parts) => all(parts),
+            StepKind::Graphs(position) => all(&[*position]),
+            StepKind::Intersect(slot, _) | StepKind::Bind(slot, _) => each(*slot),
+            StepKind::Values { slots, .. } => slots.iter().for_each(|slot| each(*slot)),
+            StepKind::Optional(inner) => inner.iter().for_each(|step| step.each_new(each)),
+            StepKind::Union(branches) => {
+                let steps = branches.iter().flatten();
+                steps.for_each(|step| step.each_new(each));
+            }
+            StepKind::Equal(..)
+            | StepKind::Filter(_)
+            | StepKind::Without(_)
+            | StepKind::EarlyDistinct
+            | StepKind::Reachable(_)
+            | StepKind::Merged(_) => {}
+        }
+    }
+}
+
 /// The operation of a step.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 pub enum StepKind {

@@ -7,7 +7,7 @@ use pythia_exec::plan::written::{WrittenPlan, from_bytes, to_bytes};
 use pythia_store::Snapshot;
 use serde::{Deserialize, Serialize};
 
-use super::{Engine, Form, PreparedQuery, QueryOptions, evaluation};
+use super::{Engine, Form, Planned, PreparedQuery, QueryOptions, choices, evaluation};
 use pythia_exec::error::QueryError;
 
 /// A query's plan and its form.
@@ -56,6 +56,11 @@ impl Engine {
             .with_base_iri(plan.base_iri()?)
             .with_terms(plan.terms)?;
         let dataset = Arc::new(plan.dataset);
-        self.ready(plan.plan, form, snapshot, evaluation, dataset, options)
+        let planned = Planned {
+            plan: plan.plan,
+            form,
+            choices: choices(options),
+        };
+        self.ready(planned, snapshot, evaluation, dataset, options)
     }
 }

@@ -10,7 +10,9 @@ use super::element::{Element, FilterHint, Kinds, PatternGraph, PatternTerm, Trip
 use super::group::Placement;
 use super::join_method::JoinMethod;
 use super::order::{OrderSearch, Start, members_of};
+use super::rejected::described;
 use super::{Planner, Planning};
+use pythia_exec::plan::choices::Choice;
 use pythia_exec::plan::step::{Access, GraphPosition, PathStep, Position, SlotPattern, StepKind};
 
 impl Planner<'_> {
@@ -34,9 +36,29 @@ impl Planner<'_> {
                 unit: builder.is_unit(),
                 slots: builder.slots.len(),
             };
-            for (element, method) in search.best(&start, &left)? {
+            let found = search.find(&start, &left)?;
+            let mut rejected = match self.choices {
+                Some(_) => search.rejected(&start, &left, &found)?.into_iter(),
+                None => Vec::new().into_iter(),
+            };
+            let mut order = Some(found.origin).filter(|_| left.len() > 1);
+            for (element, method) in found.order {
                 governor.check()?;
+                let rejected = rejected.next().unwrap_or_default();
+                let rejected = described(builder, elements, &rejected);
+                let before = builder.steps.len();
                 self.join_element(builder, elements, element, &method, placement)?;
+                if let (Some(choices), Some(step)) = (self.choices, builder.steps.get(before)) {
+                    let (cost_us, order) = (method.cost.max(0.0), order.take());
+                    choices.record(
+                        step.cost,
+                        Choice {
+                            cost_us,
+                            order,
+                            rejected,
+                        },
+                    );
+                }
                 builder.known.sorted = method.sorted;
                 joined[element] = true;
                 members_of(&method, element).for_each(|member| joined[member] = true);
@@ -171,13 +193,7 @@ fn push_intersection(builder: &mut Builder, elements: &[Element], method: &JoinM
     let mut patterns = Vec::new();
     let mut bound = None;
     for triple in triples {
-        let position = |place: PatternTerm| match place {
-            PatternTerm::Constant(id) => Position::Constant(id),
-            PatternTerm::Slot(slot) if builder.known.certain.contains(&slot) => {
-                Position::Bound(slot)
-            }
-            PatternTerm::Slot(slot) => Position::New(slot),
-        };
+        let position = |place: PatternTerm| builder.position(place);
         let PatternGraph::Filter(graph) = triple.graph else {
             unreachable!("only patterns whose graph is no variable are intersected");
         };

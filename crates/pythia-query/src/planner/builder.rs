@@ -7,7 +7,7 @@ use std::sync::Arc;
 use oxrdf::{Term, Variable};
 use pythia_sparql::scope::Variables;
 
-use super::element::Kinds;
+use super::element::{Kinds, PatternTerm};
 use pythia_exec::explain::CostId;
 use pythia_exec::plan::duplicates::without_duplicates;
 use pythia_exec::plan::operators::Pattern;
@@ -206,6 +206,15 @@ impl Builder {
         self.substituted.split_off(since.substituted)
     }
 
+    /// Returns the position of a term in a step after those so far.
+    pub(crate) fn position(&self, place: PatternTerm) -> Position {
+        match place {
+            PatternTerm::Constant(id) => Position::Constant(id),
+            PatternTerm::Slot(slot) if self.known.certain.contains(&slot) => Position::Bound(slot),
+            PatternTerm::Slot(slot) => Position::New(slot),
+        }
+    }
+
     /// Creates a slot without a variable.
     pub(crate) fn temporary_slot(&mut self) -> usize {
         let mut number = self.slots.len();
@@ -312,9 +321,9 @@ impl Builder {
     }
 
     /// Finishes a pipeline with outside input of whose solutions only one slot is used.
-    pub(crate) fn finish_fed(mut self, slot: usize) -> (Vec<Step>, usize) {
+    pub(crate) fn finish_fed(mut self, slot: usize) -> (Vec<Step>, Vec<Variable>) {
         assign_live(&mut self.steps, std::iter::once(slot).collect());
-        (without_duplicates(&self.steps), self.slots.len())
+        (without_duplicates(&self.steps), self.slots)
     }
 
     /// Finishes the pipeline as a plan. Its columns are the variables in `needed`, or all named variables.

@@ -83,27 +83,28 @@ pub(super) fn push_cached(
     attribute: &Triple,
     method: &JoinMethod,
 ) {
-    let position = |place: PatternTerm| match place {
-        PatternTerm::Constant(id) => Position::Constant(id),
-        PatternTerm::Slot(slot) if builder.known.certain.contains(&slot) => Position::Bound(slot),
-        PatternTerm::Slot(slot) => Position::New(slot),
-    };
-    let value = match position(attribute.object) {
-        Position::Constant(id) => GraphPosition::Filter(GraphFilter::One(id)),
-        Position::Bound(slot) => GraphPosition::Bound(slot),
-        Position::New(slot) => GraphPosition::New(slot, GraphFilter::Named),
-    };
-    let pattern = SlotPattern {
-        subject: position(edge.subject),
-        predicate: position(edge.predicate),
-        object: position(edge.object),
-        graph: value,
-    };
+    let pattern = cached_pattern(builder, edge, attribute);
     let access: Access = method.access.expect("the search says from which end");
     builder.push(StepKind::Pattern(pattern, access), method.rows);
     for (slot, distinct) in edge.slots().chain(attribute.slots()) {
         let here = builder.known.distinct.get(&slot).copied();
         let distinct = here.unwrap_or(f64::MAX).min(distinct).min(method.rows);
         builder.bind(slot, distinct);
+    }
+}
+
+/// Returns the pattern of both patterns of a pair, after the steps so far.
+pub(super) fn cached_pattern(builder: &Builder, edge: &Triple, attribute: &Triple) -> SlotPattern {
+    let position = |place: PatternTerm| builder.position(place);
+    let value = match position(attribute.object) {
+        Position::Constant(id) => GraphPosition::Filter(GraphFilter::One(id)),
+        Position::Bound(slot) => GraphPosition::Bound(slot),
+        Position::New(slot) => GraphPosition::New(slot, GraphFilter::Named),
+    };
+    SlotPattern {
+        subject: position(edge.subject),
+        predicate: position(edge.predicate),
+        object: position(edge.object),
+        graph: value,
     }
 }

@@ -28,10 +28,10 @@ impl Planner<'_> {
         let row_slot = builder.temporary_slot();
         match self.extend(&mut builder, pattern, graph) {
             Ok(()) => {
-                let (steps, width) = builder.finish_fed(row_slot);
+                let (steps, slots) = builder.finish_fed(row_slot);
                 Ok(Some(FedPipeline {
                     steps,
-                    width,
+                    slots,
                     row_slot,
                 }))
             }
@@ -103,12 +103,15 @@ pub(crate) struct Subqueries;
 impl SubqueryPlanner for Subqueries {
     fn plan(&self, subquery: &Subquery<'_>, query: &QueryContext) -> Result<Plan, QueryError> {
         let none = Variables::new();
-        let planner = Planner::new(&query.snapshot, &query.evaluation, &query.dataset);
-        let planned = planner.with_inserted(subquery.inserted.clone()).plan(
-            subquery.pattern,
-            subquery.graph,
-            subquery.is_test.then_some(&none),
-        )?;
+        let choices = query.choices.as_deref().filter(|_| subquery.is_shown);
+        let planned = planner_of(query)
+            .with_choices(choices)
+            .with_inserted(subquery.inserted.clone())
+            .plan(
+                subquery.pattern,
+                subquery.graph,
+                subquery.is_test.then_some(&none),
+            )?;
         Ok(planned.plan)
     }
 
@@ -120,7 +123,11 @@ impl SubqueryPlanner for Subqueries {
         rows: usize,
         query: &QueryContext,
     ) -> Result<Option<FedPipeline>, QueryError> {
-        Planner::new(&query.snapshot, &query.evaluation, &query.dataset)
-            .correlated(pattern, graph, variables, rows)
+        planner_of(query).correlated(pattern, graph, variables, rows)
     }
+}
+
+fn planner_of(query: &QueryContext) -> Planner<'_> {
+    Planner::new(&query.snapshot, &query.evaluation, &query.dataset)
+        .with_choices(query.choices.as_deref())
 }

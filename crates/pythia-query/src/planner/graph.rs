@@ -11,6 +11,7 @@ use super::join::hash_join;
 use super::sequence::needs_evaluation_per_graph;
 use super::{PlanError, Planner, Planning};
 use pythia_exec::error::QueryError;
+use pythia_exec::explain::CostId;
 use pythia_exec::plan::dataset::GraphScope;
 use pythia_exec::plan::operators::EachGraph;
 use pythia_exec::plan::operators::JoinKind;
@@ -111,6 +112,7 @@ impl Planner<'_> {
             graph: graph.clone(),
             variables: variables.clone(),
             inserted: self.inserted.clone(),
+            number: CostId::next(),
         };
         variables.push(graph.clone());
         let mut bound = certain(pattern);

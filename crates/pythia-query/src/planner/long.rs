@@ -27,6 +27,21 @@ pub(super) fn order(
     (0..count).map(|_| long.next()).collect()
 }
 
+/// Orders the elements again, and returns what was examined for each place of the order.
+pub(super) fn examined(
+    search: &OrderSearch<'_>,
+    state: PartialOrder,
+) -> Result<Vec<Vec<(usize, JoinMethod)>>, QueryError> {
+    let count = state.placed.iter().filter(|placed| !**placed).count();
+    let mut long = Long::new(search, state)?;
+    let mut next = || {
+        long.examined = Some(Vec::new());
+        long.next()?;
+        Ok(long.examined.take().unwrap_or_default())
+    };
+    (0..count).map(|_| next()).collect()
+}
+
 struct Long<'s, 'a> {
     search: &'s OrderSearch<'a>,
     state: PartialOrder,
@@ -38,6 +53,8 @@ struct Long<'s, 'a> {
     near: BinaryHeap<Candidate>,
     /// All other elements.
     far: BinaryHeap<Candidate>,
+    /// The elements and methods examined for the next place, if they are wanted.
+    examined: Option<Vec<(usize, JoinMethod)>>,
 }
 
 /// A queued element.
@@ -66,6 +83,7 @@ impl<'s, 'a> Long<'s, 'a> {
             elements,
             near: BinaryHeap::new(),
             far: BinaryHeap::new(),
+            examined: None,
         };
         for element in 0..long.slots.len() {
             if !long.state.placed[element] {
@@ -88,6 +106,9 @@ impl<'s, 'a> Long<'s, 'a> {
             let (joined, element) = (&self.state.joined, candidate.element);
             self.search
                 .methods_alone(joined, element, None, &mut methods)?;
+            if let Some(examined) = &mut self.examined {
+                examined.extend(methods.iter().map(|method| (element, *method)));
+            }
             for method in &methods {
                 let score = method.cost + method.rows * LEFT_BEHIND;
                 if best.as_ref().is_none_or(|(least, ..)| score < *least) {

@@ -31,6 +31,7 @@ mod path_count;
 mod path_estimate;
 mod pattern;
 mod push_down;
+mod rejected;
 mod search;
 mod semi_join;
 mod sequence;
@@ -48,6 +49,7 @@ use pythia_store::Snapshot;
 
 use pythia_exec::error::QueryError;
 use pythia_exec::expression::EvaluationContext;
+use pythia_exec::plan::choices::Choices;
 use pythia_exec::plan::counts::Counts;
 use pythia_exec::plan::dataset::Dataset;
 
@@ -76,6 +78,8 @@ pub(crate) struct Planner<'a> {
     inserted: Vec<(Variable, TermId)>,
     /// End of a path that is counted instead of enumerated; see [`path_count`].
     counted: Option<Variable>,
+    /// The record of the planner's choices, if they will be explained.
+    choices: Option<&'a Choices>,
 }
 
 impl<'a> Planner<'a> {
@@ -91,7 +95,14 @@ impl<'a> Planner<'a> {
             dataset,
             inserted: Vec::new(),
             counted: None,
+            choices: None,
         }
+    }
+
+    /// Lets the planner record its choices.
+    pub(crate) fn with_choices(mut self, choices: Option<&'a Choices>) -> Self {
+        self.choices = choices;
+        self
     }
 
     /// Returns the cardinalities that the query may use.

@@ -23,6 +23,7 @@ use super::join_method::{JoinMethod, Joined};
 use super::long;
 use super::set_estimate::{SetEstimate, SetEstimates};
 use pythia_exec::error::QueryError;
+use pythia_exec::explain::JoinOrder;
 use pythia_exec::limits::governor::Governor;
 use pythia_exec::plan::counts::Counts;
 
@@ -84,6 +85,25 @@ pub(super) struct PartialOrder {
     step: Option<(usize, usize, JoinMethod)>,
 }
 
+/// An order that a search has found.
+pub(super) struct Found {
+    /// The elements, each with the method to join it.
+    pub(super) order: Vec<(usize, JoinMethod)>,
+    pub(super) origin: JoinOrder,
+}
+
+impl Found {
+    fn new(search: &'static str, order: Vec<(usize, JoinMethod)>) -> Self {
+        let cost: f64 = order.iter().map(|(_, method)| method.cost).sum();
+        let origin = JoinOrder {
+            search,
+            estimated_us: Some(cost.max(0.0)),
+            greedy_us: None,
+        };
+        Self { order, origin }
+    }
+}
+
 /// The set of joined elements, and the slot by which the solutions are sorted.
 type Reached = (u64, Option<usize>);
 /// The cheapest method to reach a set: its cost, the previous state, the element and the method.
@@ -127,19 +147,16 @@ impl<'a> OrderSearch<'a> {
         }
     }
 
-    /// Returns the elements of `left` in the best order found, each with the method to join it.
-    pub(super) fn best(
-        &self,
-        start: &Start<'_>,
-        left: &[usize],
-    ) -> Result<Vec<(usize, JoinMethod)>, QueryError> {
+    /// Returns the elements of `left` in the best order found.
+    pub(super) fn find(&self, start: &Start<'_>, left: &[usize]) -> Result<Found, QueryError> {
         let count = left.len();
         let start = self.start(start, left);
-        if left.iter().any(|element| *element >= NUMBERED_MAX) {
-            return long::order(self, start);
+        if is_long(left) {
+            return Ok(Found::new("queue", long::order(self, start)?));
         }
         self.begin(&start.joined);
         let (greedy, PartialOrder { cost, .. }) = self.greedy(start.clone(), count)?;
+        let greedy = Found::new("greedy", greedy);
         if !(2..=ELEMENTS_MAX).contains(&count) {
             return Ok(greedy);
         }
@@ -148,8 +165,12 @@ impl<'a> OrderSearch<'a> {
         if width == 0 && count > 2 {
             return Ok(greedy);
         }
-        let found = self.dynamic(start, count, width.max(2), cost)?;
-        Ok(found.unwrap_or(greedy))
+        let Some(cheaper) = self.dynamic(start, count, width.max(2), cost)? else {
+            return Ok(greedy);
+        };
+        let mut found = Found::new("dynamic programming", cheaper);
+        found.origin.greedy_us = greedy.origin.estimated_us;
+        Ok(found)
     }
 
     /// Counts an examined element. Returns an error once the query is cancelled or past its deadline.
@@ -161,7 +182,7 @@ impl<'a> OrderSearch<'a> {
         Ok(())
     }
 
-    fn start(&self, start: &Start<'_>, left: &[usize]) -> PartialOrder {
+    pub(super) fn start(&self, start: &Start<'_>, left: &[usize]) -> PartialOrder {
         let known = start.known;
         let mut distinct = vec![0.0; start.slots];
         for &slot in &known.certain {
@@ -189,7 +210,7 @@ impl<'a> OrderSearch<'a> {
     }
 
     /// Forgets what is known of sets of elements: they are joined to other solutions now.
-    fn begin(&self, start: &Joined) {
+    pub(super) fn begin(&self, start: &Joined) {
         self.sets.begin(start);
         self.operands.borrow_mut().clear();
     }
@@ -339,7 +360,7 @@ impl<'a> OrderSearch<'a> {
     }
 
     /// Returns the elements that may come next: the connected ones, if any, and those with a single match.
-    fn candidates(&self, state: &PartialOrder) -> Vec<usize> {
+    pub(super) fn candidates(&self, state: &PartialOrder) -> Vec<usize> {
         let left = (0..self.elements.len()).filter(|&index| !state.placed[index]);
         let (mut connected, apart): (Vec<usize>, Vec<usize>) =
             left.partition(|&index| state.joined.is_connected(&self.elements[index]));
@@ -352,7 +373,7 @@ impl<'a> OrderSearch<'a> {
         connected
     }
 
-    fn methods(
+    pub(super) fn methods(
         &self,
         state: &PartialOrder,
         element: usize,
@@ -518,7 +539,7 @@ impl<'a> OrderSearch<'a> {
     }
 
     /// Marks an element as joined by a method.
-    fn place(
+    pub(super) fn place(
         &self,
         state: &mut PartialOrder,
         element: usize,
@@ -538,6 +559,11 @@ impl<'a> OrderSearch<'a> {
         state.cost += method.cost;
         Ok(())
     }
+}
+
+/// Returns whether some of these elements have no bit in the masks of joined elements.
+pub(super) fn is_long(left: &[usize]) -> bool {
+    left.iter().any(|element| *element >= NUMBERED_MAX)
 }
 
 /// Returns the other elements that a method joins.

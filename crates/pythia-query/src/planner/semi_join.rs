@@ -139,8 +139,8 @@ impl Planner<'_> {
             unit: true,
             slots,
         };
-        let order = search.best(&start, &[0])?;
-        Ok(order.first().map_or(0.0, |(_, method)| method.rows))
+        let found = search.find(&start, &[0])?;
+        Ok(found.order.first().map_or(0.0, |(_, method)| method.rows))
     }
 
     /// Returns whether one pattern has far fewer solutions than any triple pattern of another one has matches.

@@ -247,6 +247,7 @@ impl QueryRequest {
     fn options(&self, exchange: &Exchange, turn: &Turn, output: &Output) -> QueryOptions {
         QueryOptions {
             overstay: output.overstay(),
+            explain: self.explain.is_some(),
             profile: self.profile
                 || self.explain == Some(Explain::Analyze)
                 || exchange.caller.settings.config.log.measure,

@@ -4,23 +4,22 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use hashbrown::HashMap;
-use pythia_rdf::{TermId, TermKind};
 
 use crate::error::QueryError;
 use crate::exec::context::QueryContext;
 use crate::exec::node::{compile_plan, nodes};
 use crate::exec::solutions::Solutions;
-use crate::exec::subquery::Subquery;
+use crate::exec::subquery::{Subquery, placeholder};
 use crate::exec::templates::Template;
 use crate::plan::operators::Lateral;
 use crate::plan::step::{Step, StepKind};
 use crate::plan::{Operator, Plan};
 
 /// Returns the plan of the pattern for combinations in which these of the shared variables are bound.
-pub(super) fn template(
+pub(in crate::exec) fn template(
     lateral: &Lateral,
     bound: &[bool],
-    context: &Arc<QueryContext>,
+    context: &QueryContext,
 ) -> Result<Arc<Template>, QueryError> {
     let templates = &context.templates;
     if let Some(template) = templates.get(lateral.number, bound) {
@@ -31,11 +30,7 @@ pub(super) fn template(
     Ok(template)
 }
 
-fn make(
-    lateral: &Lateral,
-    bound: &[bool],
-    context: &Arc<QueryContext>,
-) -> Result<Template, QueryError> {
+fn make(lateral: &Lateral, bound: &[bool], context: &QueryContext) -> Result<Template, QueryError> {
     let bound: Vec<usize> = (0..bound.len()).filter(|place| bound[*place]).collect();
     let variables = bound.iter().map(|place| lateral.shared[*place].clone());
     let subquery = Subquery {
@@ -43,6 +38,7 @@ fn make(
         graph: &lateral.graph,
         inserted: variables.zip((0..).map(placeholder)).collect(),
         is_test: false,
+        is_shown: true,
     };
     let mut plan = context.planner.plan(&subquery, context)?;
     compile_plan(&mut plan, &context.evaluation)?;
@@ -67,12 +63,6 @@ pub(super) fn start(
     let mut plan = template.plan.clone();
     replace(&mut plan, &ids.collect());
     Ok(nodes(plan).execute(0, context.task())?)
-}
-
-/// Returns an id that no term has.
-fn placeholder(number: u64) -> TermId {
-    // The last id is that of a graph that no store has.
-    TermId::new(TermKind::Computed, TermId::PAYLOAD_MAX - 1 - number)
 }
 
 /// Replaces ids wherever the planner inserts terms.
