@@ -464,7 +464,7 @@ fn aggregates_by_iri_are_in_the_algebra() {
         ("a:stdev(?o || ?p)", "aggregate#stdev>((?o || ?p))"),
         (
             "<urn:pythia:aggregate#percentile-99.9>(DISTINCT -?o)",
-            "percentile-99.9>(DISTINCT -(?o))",
+            "percentile-99.9>(DISTINCT -?o)",
         ),
         ("pct:2.5(?o)", "percentile-2.5>(?o)"),
     ] {
