@@ -32,7 +32,7 @@ const NAMED: [(&str, &str, Statistic); 8] = [
     (OWN, "mode", Statistic::Mode),
 ];
 
-/// What an aggregate computes.
+/// The result of an aggregate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Statistic {
     /// The mean square of the distances from the mean.

@@ -55,7 +55,7 @@ pub struct QueryContext {
     config: SessionConfig,
 }
 
-/// What is recorded about a query for EXPLAIN.
+/// Records of a query for EXPLAIN.
 #[derive(Default)]
 pub struct Recorded {
     /// True to measure the query's parts.

@@ -36,7 +36,7 @@ pub fn explain(plan: &dyn ExecutionPlan, query: &QueryContext) -> PlanNode {
     node
 }
 
-/// What is known of the solutions before a step.
+/// Properties of the solutions before a step.
 #[derive(Clone)]
 struct Known {
     /// Expected number.

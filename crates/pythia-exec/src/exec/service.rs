@@ -8,7 +8,7 @@
 //! If a solution binds nothing that could be sent, all of the pattern's solutions are requested and kept
 //! for other solutions like it.
 //!
-//! If solutions name the endpoints, all of them are read and their endpoints checked before the first request
+//! Endpoints that solutions name are all read and checked before the first request
 //! ([`endpoints`]), so that nothing is sent if one of the endpoints is forbidden. With SILENT a forbidden
 //! endpoint fails alone.
 

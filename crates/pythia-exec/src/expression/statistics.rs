@@ -1,4 +1,4 @@
-//! What the statistical aggregates keep of a group: the moments of its numbers, or how often each value occurs.
+//! States of the statistical aggregates: the moments of a group's numbers, or the count of each value.
 //!
 //! Their results are those of exact arithmetic on the numbers as doubles, rounded once. So they do not depend on the order
 //! of the rows.
@@ -109,7 +109,7 @@ fn with_rest(number: BigUint, has_rest: bool) -> BigUint {
     (number << 1_u32) + u32::from(has_rest)
 }
 
-/// How often each value of a group occurs.
+/// The count of each value of a group.
 #[derive(Clone, Default)]
 pub(super) struct Tally {
     /// Keys with counts. A key may occur more than once until the next merge.

@@ -109,7 +109,7 @@ fn an_endpoint_of_the_data_is_asked_only_if_all_of_them_are_allowed() {
     );
 }
 
-/// Where networks are allowed, an address in a URL is checked before the first request as well.
+/// Rules for networks apply to an address in a URL before the first request as well.
 #[test]
 fn addresses_outside_the_allowed_networks_are_refused_first() {
     let allowed = Endpoint::new();

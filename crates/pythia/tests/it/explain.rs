@@ -1,4 +1,4 @@
-//! What `EXPLAIN` says about a plan: how good the estimates were, what was rejected, and what runs inside.
+//! Plans in `EXPLAIN`: the quality of estimates, rejected alternatives, and the plans inside EXISTS and GRAPH.
 
 use pythia::{Database, GraphRules, PlanNode, Query, QueryOptions};
 use serde_json::Value;
@@ -169,7 +169,7 @@ fn steps(plan: &PlanNode) -> &[PlanNode] {
         .steps
 }
 
-/// What a plan does, without the reasons and the plans inside.
+/// The operators of a plan, without the reasons and the plans inside.
 fn shape(database: &Database, query: &str, explain: bool) -> Vec<(String, String, Option<f64>)> {
     let options = QueryOptions {
         explain,

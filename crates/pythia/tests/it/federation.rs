@@ -235,7 +235,7 @@ fn each_endpoint_is_asked_for_its_own_solutions() {
     }
 }
 
-/// What binds the endpoint may stand anywhere in the group.
+/// The parts that bind the endpoint may stand anywhere in the group.
 #[test]
 fn the_endpoint_is_bound_anywhere_in_the_group() {
     let at = "<http://e/here> <http://e/at> <http://e/one> .\n\
