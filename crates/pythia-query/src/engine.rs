@@ -253,7 +253,7 @@ impl Engine {
         let choices = choices(options);
         let planned = Planner::new(snapshot, &evaluation, &dataset)
             .with_choices(choices.as_deref())
-            .plan(pattern, &dataset.default, Some(&wanted))?;
+            .plan_query(pattern, &dataset.default, Some(&wanted))?;
         let plan = match (options.row_limit, &form) {
             (_, Form::Ask) => ignored(planned.plan),
             (Some(rows), Form::Select) => {

@@ -4,6 +4,7 @@
 
 mod aggregation;
 pub(crate) mod batch;
+mod common;
 mod compile;
 pub mod context;
 mod distinct;

@@ -19,8 +19,10 @@ use datafusion_physical_plan::{
     DisplayAs, DisplayFormatType, ExecutionPlan, Partitioning, PlanProperties,
 };
 use oxrdf::Variable;
+use rustc_hash::FxHashMap;
 
 use super::batch::schema_of;
+use super::common::CommonSolutions;
 use super::compile::compile;
 use super::context::QueryContext;
 use super::measured::measured;
@@ -40,7 +42,12 @@ pub struct SolutionExec {
     properties: Arc<PlanProperties>,
     pub(super) cost: CostId,
     pub(super) estimated_rows: Option<f64>,
+    /// What the node shares with others that have the same solutions.
+    common: Option<Arc<CommonSolutions>>,
 }
+
+/// The nodes with the same solutions, by number.
+type Commons = FxHashMap<u32, Arc<CommonSolutions>>;
 
 /// Makes a plan ready to run: compiles its expressions for the query, and builds its nodes.
 pub fn lower(
@@ -63,6 +70,10 @@ pub(super) fn compile_plan(
 
 /// Builds the nodes of a plan with compiled expressions.
 pub(super) fn nodes(plan: Plan) -> Arc<dyn ExecutionPlan> {
+    nodes_with(plan, &mut Commons::default())
+}
+
+fn nodes_with(plan: Plan, commons: &mut Commons) -> Arc<dyn ExecutionPlan> {
     let Plan {
         operator,
         inputs,
@@ -70,7 +81,16 @@ pub(super) fn nodes(plan: Plan) -> Arc<dyn ExecutionPlan> {
         estimated_rows,
         cost,
     } = plan;
-    let inputs = inputs.into_iter().map(nodes).collect();
+    let inputs = inputs.into_iter().map(|input| nodes_with(input, commons));
+    let inputs = inputs.collect();
+    let common = match &*operator {
+        Operator::Aggregation(aggregation) => aggregation.common,
+        _ => None,
+    };
+    let common = common.map(|number| Arc::clone(commons.entry(number).or_default()));
+    if let Some(common) = &common {
+        common.add_node();
+    }
     let properties = PlanProperties::new(
         EquivalenceProperties::new(schema_of(&variables)),
         Partitioning::UnknownPartitioning(1),
@@ -84,6 +104,7 @@ pub(super) fn nodes(plan: Plan) -> Arc<dyn ExecutionPlan> {
         properties: Arc::new(properties),
         cost,
         estimated_rows,
+        common,
     })
 }
 
@@ -131,6 +152,17 @@ impl Execute for Operator {
             Self::Service(service) => service.run(inputs, schema, context),
             Self::PathSearch(search) => search.run(inputs, schema, context),
         }
+    }
+}
+
+impl SolutionExec {
+    /// Starts the inputs and the operator.
+    fn run(&self, partition: usize, task: &Arc<TaskContext>) -> Result<Solutions> {
+        let inputs = self.inputs.iter();
+        let inputs = inputs.map(|input| input.execute(partition, Arc::clone(task)));
+        let inputs = inputs.collect::<Result<Vec<_>>>()?;
+        let context = QueryContext::of(task)?;
+        Ok(self.operator.run(inputs, self.schema(), context))
     }
 }
 
@@ -183,14 +215,16 @@ impl ExecutionPlan for SolutionExec {
     }
 
     fn execute(&self, partition: usize, task: Arc<TaskContext>) -> Result<Solutions> {
-        let inputs = self
-            .inputs
-            .iter()
-            .map(|input| input.execute(partition, Arc::clone(&task)))
-            .collect::<Result<Vec<_>>>()?;
         let context = QueryContext::of(&task)?;
         let profile = context.profile.clone();
-        let solutions = self.operator.run(inputs, self.schema(), context);
+        let solutions = match &self.common {
+            Some(common) => {
+                let node = self.clone();
+                let governor = context.evaluation.governor();
+                common.solutions(self.schema(), governor, move || node.run(partition, &task))
+            }
+            None => self.run(partition, &task)?,
+        };
         Ok(match profile {
             Some(profile) => measured(solutions, self.cost, profile),
             None => solutions,

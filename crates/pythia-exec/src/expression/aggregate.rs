@@ -11,6 +11,7 @@ use std::sync::Arc;
 use oxrdf::Variable;
 use pythia_rdf::{TermId, TermKind};
 use pythia_sparql::Statistic;
+use rustc_hash::FxHashMap;
 use spargebra::algebra::{AggregateExpression, AggregateFunction};
 
 use super::column::{Column, Decoded};
@@ -54,6 +55,8 @@ enum Function {
     },
     /// The text of a sum from which another can be taken away.
     SumState,
+    /// The text of the sum of such texts.
+    MergedSums,
     Statistic(Statistic),
 }
 
@@ -90,6 +93,7 @@ impl CompiledAggregate {
                 separator: separator.clone().unwrap_or_else(|| " ".to_owned()),
             },
             AggregateFunction::Custom(name) if exact_sum::is_state(name) => Function::SumState,
+            AggregateFunction::Custom(name) if exact_sum::is_merged(name) => Function::MergedSums,
             AggregateFunction::Custom(name) => match Statistic::named(name.as_str()) {
                 Some(statistic) => Function::Statistic(statistic),
                 None => return Err(QueryError::unsupported(format!("the aggregate {name}"))),
@@ -216,17 +220,15 @@ impl Accumulator {
         columns: &[&[u64]],
         context: &EvaluationContext,
     ) -> Result<(), QueryError> {
-        if let Some(memo) = self.memo(aggregate, argument, context) {
-            let filled = memo.fill(argument, columns, context)?;
-            let pays = memo.pays();
-            if let (Some(ids), Memoized::Yes(memo)) = (filled, &self.memo) {
-                let number = |row: usize| memo.number(ids[row]);
-                self.state.add_numbers(groups, context, number)?;
+        if let Some(memo) = self.memo(aggregate, argument, columns.len(), context) {
+            let waits = memo.wait(groups, columns);
+            if memo.is_full() || !waits {
+                let pays = self.add_waiting(argument, context)?;
+                if !pays || !waits {
+                    self.memo = Memoized::No;
+                }
             }
-            if filled.is_none() || !pays {
-                self.memo = Memoized::No;
-            }
-            if filled.is_some() {
+            if waits {
                 return Ok(());
             }
         }
@@ -257,11 +259,27 @@ impl Accumulator {
             .add(aggregate, groups, column, &mut decoded, context)
     }
 
+    /// Adds the rows that wait for the values of their terms. Returns whether waiting pays.
+    fn add_waiting(
+        &mut self,
+        argument: &CompiledExpression,
+        context: &EvaluationContext,
+    ) -> Result<bool, QueryError> {
+        let Memoized::Yes(memo) = &mut self.memo else {
+            return Ok(false);
+        };
+        let rows = memo.take(argument, context)?;
+        let number = |row: usize| memo.number(rows.places[row]);
+        self.state.add_numbers(&rows.groups, context, number)?;
+        Ok(rows.pays)
+    }
+
     /// Returns the memo of the argument, if it is summed and may be expensive.
     fn memo(
         &mut self,
         aggregate: &CompiledAggregate,
         argument: &CompiledExpression,
+        width: usize,
         context: &EvaluationContext,
     ) -> Option<&mut Memo> {
         if matches!(self.memo, Memoized::Unknown) {
@@ -269,7 +287,8 @@ impl Accumulator {
                 self.state,
                 Accumulated::Sum(..) | Accumulated::States(..) | Accumulated::Moments(..)
             );
-            let memo = (sums && !aggregate.distinct).then(|| Memo::new(argument, context));
+            let sums = sums && !matches!(aggregate.function, Function::MergedSums);
+            let memo = (sums && !aggregate.distinct).then(|| Memo::new(argument, width, context));
             self.memo = memo
                 .flatten()
                 .map_or(Memoized::No, |memo| Memoized::Yes(Box::new(memo)));
@@ -347,6 +366,10 @@ impl Accumulator {
         context: &EvaluationContext,
     ) -> Result<(), QueryError> {
         self.state.resize(group_count);
+        let aggregates = Arc::clone(&self.aggregates);
+        if let Some(argument) = &aggregates[self.place].argument {
+            self.add_waiting(argument, context)?;
+        }
         self.add_put_off(context)
     }
 
@@ -468,7 +491,7 @@ impl Accumulated {
             Function::Min | Function::Max => Self::Extreme(Vec::new()),
             Function::Sample => Self::Sample(Vec::new()),
             Function::GroupConcat { .. } => Self::Concat(Vec::new(), None),
-            Function::SumState => Self::States(Vec::new(), None),
+            Function::SumState | Function::MergedSums => Self::States(Vec::new(), None),
             Function::Statistic(Statistic::Variance(_) | Statistic::Deviation(_)) => {
                 Self::Moments(Vec::new(), None)
             }
@@ -513,7 +536,10 @@ impl Accumulated {
             }
             Self::States(sums, held) => {
                 let held = held.get_or_insert_with(|| Held::new(context.governor()));
-                add_to_sums((sums, held), groups, &column, decoded, context)
+                match aggregate.function {
+                    Function::MergedSums => merge_sums((sums, held), groups, column, context),
+                    _ => add_to_sums((sums, held), groups, &column, decoded, context),
+                }
             }
             Self::Moments(moments, held) => {
                 let held = held.get_or_insert_with(|| Held::new(context.governor()));
@@ -521,15 +547,12 @@ impl Accumulated {
             }
             Self::Tallies(tallies, held) => {
                 let held = held.get_or_insert_with(|| Held::new(context.governor()));
-                let is_mode = matches!(aggregate.function, Function::Statistic(Statistic::Mode));
-                if !is_mode {
-                    return add_to_numbers((tallies, held), groups, &column, decoded, context);
+                match aggregate.function {
+                    Function::Statistic(Statistic::Mode) => {
+                        add_terms((tallies, held), groups, column, context)
+                    }
+                    _ => add_to_numbers((tallies, held), groups, &column, decoded, context),
                 }
-                let ids = column.into_ids(groups.len(), context)?;
-                for (&group, id) in groups.iter().zip(ids) {
-                    tallies[group as usize].add((id != 0).then_some(id), held)?;
-                }
-                Ok(())
             }
             Self::Extreme(extremes) => {
                 let ids = column.into_ids(groups.len(), context)?;
@@ -580,6 +603,53 @@ fn add_to_sums<T: Total>(
     context: &EvaluationContext,
 ) -> Result<(), QueryError> {
     add_numbers(sums, groups, context, numbers(column, decoded, context)?)
+}
+
+/// Adds the sum of each row to that of its group. A sum is read once for all rows of the batch that have it.
+fn merge_sums(
+    (sums, held): (&mut [ExactSum], &mut Held),
+    groups: &[u32],
+    column: Column<'_>,
+    context: &EvaluationContext,
+) -> Result<(), QueryError> {
+    let ids = column.into_ids(groups.len(), context)?;
+    let mut decoded = Decoded::default();
+    decoded.add(
+        context,
+        ids.iter()
+            .map(|&id| TermId(id))
+            .filter(|id| id.is_bound())
+            .collect(),
+    )?;
+    let mut read: FxHashMap<u64, Option<ExactSum>> = FxHashMap::default();
+    for (&group, &id) in groups.iter().zip(&*ids) {
+        let other = read.entry(id).or_insert_with(|| {
+            let value = decoded.value(TermId(id))?;
+            Text::of(&value)?.text.parse().ok()
+        });
+        let sum = &mut sums[group as usize];
+        let before = sum.memory_bytes();
+        match other {
+            Some(other) => sum.merge(other),
+            None => sum.fail(),
+        }
+        held.set(held.bytes() + sum.memory_bytes() - before)?;
+    }
+    context.check()
+}
+
+/// Counts the terms of each row's group.
+fn add_terms(
+    (tallies, held): (&mut [Tally], &mut Held),
+    groups: &[u32],
+    column: Column<'_>,
+    context: &EvaluationContext,
+) -> Result<(), QueryError> {
+    let ids = column.into_ids(groups.len(), context)?;
+    for (&group, id) in groups.iter().zip(ids) {
+        tallies[group as usize].add((id != 0).then_some(id), held)?;
+    }
+    Ok(())
 }
 
 /// Counts the numbers of each row's group.

@@ -61,6 +61,19 @@ pub(crate) fn cast(value: Value<'_>, target: NamedNodeRef<'_>) -> Cell {
     outcome.into()
 }
 
+/// Casts the `xsd:string` of a value, without copying a text.
+pub(crate) fn cast_string_of(value: Value<'_>, target: NamedNodeRef<'_>) -> Cell {
+    match value {
+        Value::String(text) | Value::Other { lexical: text, .. } => {
+            cast(Value::String(text), target)
+        }
+        other => match to_string(other) {
+            Some(text) => cast(Value::from(text), target),
+            None => Cell::Error,
+        },
+    }
+}
+
 /// Returns a literal of a type derived from `xsd:integer` if the number is in its range.
 fn to_derived(value: &Value<'_>, target: NamedNodeRef<'_>) -> Option<Term> {
     let name = target.as_str().rsplit('#').next()?;

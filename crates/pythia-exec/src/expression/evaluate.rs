@@ -7,12 +7,13 @@
 use std::borrow::Cow;
 
 use oxrdf::Term;
+use oxrdf::vocab::xsd;
 use pythia_rdf::inline::calendar_fields;
 use pythia_rdf::{TermId, TermKind};
 use rustc_hash::FxHashMap;
 use spargebra::algebra::Function;
 
-use super::cast::cast;
+use super::cast::{cast, cast_string_of};
 use super::column::{Cell, Column, Decoded};
 use super::compare::{Comparison, ERROR, FALSE, TRUE, Truth, truth};
 use super::context::EvaluationContext;
@@ -119,7 +120,12 @@ impl<'a> Evaluator<'a> {
                 Value::Duration(duration) => Some(duration.negate()?.into()),
                 _ => None,
             }),
-            Node::Cast(datatype, inner) => self.unary(inner, rows, |value| cast(value, *datatype)),
+            Node::Cast(datatype, inner) => match &**inner {
+                Node::Cast(xsd::STRING, inner) => {
+                    self.unary(inner, rows, |value| cast_string_of(value, *datatype))
+                }
+                _ => self.unary(inner, rows, |value| cast(value, *datatype)),
+            },
             Node::If(parts) => self.conditional(&parts.0, &parts.1, &parts.2, rows),
             Node::Coalesce(alternatives) => self.coalesce(alternatives, rows),
             Node::Math(function, arguments) => self.math(*function, arguments, rows),

@@ -1,7 +1,8 @@
-//! Sums from which values can be taken away again, for aggregates of all solutions but some.
+//! Sums that can be added to each other, multiplied, and from which values can be taken away again.
 //!
-//! A sum is a term while it goes from one operator of a plan to another. Its aggregate and its functions are for the planner
-//! (`planner/complement.rs`): the parser refuses the aggregate in a query, and the functions give an error for other terms.
+//! A sum is a term while it goes from one operator of a plan to another. Its aggregates and its functions are for the planner
+//! (`planner/complement.rs`, `planner/eager_aggregation.rs`): the parser refuses the aggregates in a query, and the functions
+//! give an error for other terms.
 
 use std::fmt;
 use std::str::FromStr;
@@ -19,6 +20,10 @@ use super::value::Value;
 
 /// The aggregate whose result is the text of an [`ExactSum`].
 const STATE: &str = "urn:pythia:plan#sumState";
+/// The aggregate that adds such texts up to another.
+const MERGED: &str = "urn:pythia:plan#mergedSums";
+/// The function of a sum and a number that gives the sum of as many copies of all values.
+const TIMES: &str = "urn:pythia:plan#sumTimes";
 /// Functions of a sum, of the sum to take away, and of how many times the rest counts.
 const SUM_WITHOUT: &str = "urn:pythia:plan#sumWithout";
 const AVG_WITHOUT: &str = "urn:pythia:plan#avgWithout";
@@ -77,6 +82,27 @@ impl ExactSum {
             }
             _ => self.errors += 1,
         }
+    }
+
+    /// Adds the values of another sum. A sum that is too long is an error.
+    pub(super) fn merge(&mut self, other: &Self) {
+        self.errors += other.errors;
+        self.integers += other.integers;
+        self.decimals += other.decimals;
+        self.floats += other.floats;
+        self.doubles += other.doubles;
+        if other.integers + other.decimals > 0 {
+            match arithmetic(Arithmetic::Add, &self.exact, &other.exact) {
+                Some(sum) => self.exact = sum,
+                None => self.errors += 1,
+            }
+        }
+        self.floating.merge(&other.floating);
+    }
+
+    /// Counts an error.
+    pub(super) fn fail(&mut self) {
+        self.errors += 1;
     }
 
     /// Returns this sum without the values of another sum, `times` over; `None` if it is too long.
@@ -209,9 +235,31 @@ pub fn state_of(expression: Expression) -> AggregateExpression {
     }
 }
 
+/// Returns the aggregate that adds up the sums that an expression gives.
+pub fn merged(expression: Expression) -> AggregateExpression {
+    AggregateExpression::FunctionCall {
+        name: AggregateFunction::Custom(NamedNode::new_unchecked(MERGED)),
+        expr: expression,
+        distinct: false,
+    }
+}
+
 /// Returns whether an aggregate makes the states of sums.
-pub(super) fn is_state(name: &NamedNode) -> bool {
+pub fn is_state(name: &NamedNode) -> bool {
     name.as_str() == STATE
+}
+
+/// Returns whether an aggregate adds up the states of sums.
+pub(super) fn is_merged(name: &NamedNode) -> bool {
+    name.as_str() == MERGED
+}
+
+/// Returns the expression for a sum of all values several times.
+pub fn times(sum: Expression, number: Expression) -> Expression {
+    Expression::FunctionCall(
+        Function::Custom(NamedNode::new_unchecked(TIMES)),
+        vec![sum, number],
+    )
 }
 
 /// Returns the expression for the SUM, or the AVG, of a sum without another sum, of which the rest counts several times.
@@ -231,19 +279,20 @@ pub(super) fn function(name: &str) -> Option<CustomFunction> {
     let is_average = match name {
         SUM_WITHOUT => false,
         AVG_WITHOUT => true,
+        TIMES => {
+            return Some(Arc::new(|arguments: &[Term]| {
+                let [sum, number] = read(arguments)?;
+                let sum: ExactSum = sum.parse().ok()?;
+                let product = sum.without(&ExactSum::default(), number.parse().ok()?)?;
+                Some(Literal::new_simple_literal(product.to_string()).into())
+            }));
+        }
         _ => return None,
     };
     Some(Arc::new(move |arguments: &[Term]| {
-        let [
-            Term::Literal(all),
-            Term::Literal(other),
-            Term::Literal(times),
-        ] = arguments
-        else {
-            return None;
-        };
-        let all: ExactSum = all.value().parse().ok()?;
-        let rest = all.without(&other.value().parse().ok()?, times.value().parse().ok()?)?;
+        let [all, other, times] = read(arguments)?;
+        let all: ExactSum = all.parse().ok()?;
+        let rest = all.without(&other.parse().ok()?, times.parse().ok()?)?;
         let value = if is_average {
             rest.average()
         } else {
@@ -251,6 +300,18 @@ pub(super) fn function(name: &str) -> Option<CustomFunction> {
         };
         Some(value?.into_term())
     }))
+}
+
+/// Returns the texts of literals.
+fn read<const N: usize>(arguments: &[Term]) -> Option<[&str; N]> {
+    fn text(argument: &Term) -> Option<&str> {
+        match argument {
+            Term::Literal(literal) => Some(literal.value()),
+            _ => None,
+        }
+    }
+    let texts: Option<Vec<&str>> = arguments.iter().map(text).collect();
+    texts?.try_into().ok()
 }
 
 #[cfg(test)]

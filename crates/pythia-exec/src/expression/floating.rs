@@ -55,6 +55,31 @@ impl<const UNIT: i32> BinarySum<UNIT> {
         }
     }
 
+    /// Adds another sum.
+    pub(super) fn merge(&mut self, other: &Self) {
+        self.nans += other.nans;
+        self.infinities += other.infinities;
+        self.negative_infinities += other.negative_infinities;
+        if let Some(long) = &other.long {
+            self.add_long((**long).clone());
+        }
+        if other.window == 0 {
+            return;
+        }
+        if self.window == 0 {
+            (self.window, self.exponent) = (other.window, other.exponent);
+            return;
+        }
+        let exponent = self.exponent.min(other.exponent);
+        let aligned = aligned(self.window, self.exponent - exponent)
+            .zip(aligned(other.window, other.exponent - exponent))
+            .and_then(|(own, other)| own.checked_add(other));
+        match aligned {
+            Some(window) => (self.window, self.exponent) = (window, exponent),
+            None => self.add_long(BigInt::from(other.window) << (other.exponent - UNIT)),
+        }
+    }
+
     fn add_long(&mut self, number: BigInt) {
         **self.long.get_or_insert_default() += number;
     }
@@ -141,6 +166,12 @@ impl FloatingSum {
     }
 }
 
+/// Returns a number times 2^`shift`, unless that takes more bits than a number may use.
+fn aligned(number: i128, shift: i32) -> Option<i128> {
+    let bits = i128::BITS - number.unsigned_abs().leading_zeros();
+    (bits + shift.unsigned_abs() <= BITS_OF_NUMBER).then(|| number << shift)
+}
+
 /// Splits a finite number into a mantissa and the exponent of its last bit.
 pub(super) fn parts(value: f64) -> (i64, i32) {
     const FRACTION_BITS: u32 = 52;
@@ -190,7 +221,12 @@ fn round(number: &BigInt, unit: i32, (significant, below): (u64, u64)) -> f64 {
 impl fmt::Display for FloatingSum {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (nans, up, down) = (self.nans, self.infinities, self.negative_infinities);
-        write!(f, "{nans} {up} {down} {:x}", self.finite())
+        let (window, exponent) = (self.window, self.exponent);
+        write!(f, "{nans} {up} {down} {window} {exponent}")?;
+        match &self.long {
+            Some(long) => write!(f, " {:x}", **long),
+            None => Ok(()),
+        }
     }
 }
 
@@ -198,18 +234,30 @@ impl FromStr for FloatingSum {
     type Err = ();
 
     fn from_str(text: &str) -> Result<Self, ()> {
+        fn next<'t, T: FromStr>(words: &mut impl Iterator<Item = &'t str>) -> Result<T, ()> {
+            words.next().and_then(|word| word.parse().ok()).ok_or(())
+        }
         let mut words = text.split(' ');
-        let mut count = || words.next().and_then(|word| word.parse().ok()).ok_or(());
-        let (nans, infinities, negative_infinities) = (count()?, count()?, count()?);
-        let finite = words.next().ok_or(())?;
-        let finite = BigInt::parse_bytes(finite.as_bytes(), 16).ok_or(())?;
+        let words = &mut words;
+        let (nans, infinities, negative_infinities) = (next(words)?, next(words)?, next(words)?);
+        let (window, exponent) = (next(words)?, next(words)?);
+        // Any query may call the functions that read such texts.
+        if !(UNIT..=f64::MAX_EXP).contains(&exponent) {
+            return Err(());
+        }
         Ok(Self {
-            window: 0,
-            exponent: 0,
-            long: Some(Box::new(finite)),
             nans,
             infinities,
             negative_infinities,
+            window,
+            exponent,
+            long: match words.next() {
+                None => None,
+                Some(long) => {
+                    let long = BigInt::parse_bytes(long.as_bytes(), 16).ok_or(())?;
+                    Some(Box::new(long))
+                }
+            },
         })
     }
 }
@@ -282,6 +330,11 @@ mod tests {
             prop_assert_eq!(twice.to_double(), all.to_double() * 2.0);
             let read: FloatingSum = all.to_string().parse().expect("its own text");
             prop_assert_eq!(read.to_double(), all.to_double());
+            for mut merged in [FloatingSum::default(), sum([1e-300]), sum([1.5]), sum([1e300])] {
+                let before = merged.clone();
+                merged.merge(&read);
+                prop_assert_eq!(merged.finite(), before.finite() + all.finite());
+            }
         }
 
         #[test]

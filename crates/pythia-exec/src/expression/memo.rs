@@ -1,10 +1,12 @@
-//! Values of an expression over one column, kept by the term in the column.
+//! Values of an expression over one column, kept by the term in the column, and evaluated for many terms at once.
 //!
 //! Joins repeat terms: the price of an offer comes once for each feature of the product. An expression that reads texts
-//! costs a hundred times as much as looking up its last value.
+//! costs a hundred times as much as looking up its last value. Terms that are not repeated are still read faster in the
+//! order of their ids, in which neighbours are on one page of the dictionary. So rows wait until there are many.
 
 use std::cell::Cell;
 
+use pythia_rdf::TermId;
 use rustc_hash::FxHashMap;
 use spargebra::algebra::Function;
 
@@ -16,22 +18,39 @@ use super::value::Value;
 use crate::error::QueryError;
 use crate::limits::governor::Held;
 
-/// Maximum number of kept values.
+/// Maximum number of values that are kept for later rows, besides those of the rows that came last.
 const VALUES_MAX: usize = 1 << 16;
-/// Number of rows after which it is decided whether terms are repeated: as many as there may be values.
-const ROWS_TO_DECIDE: usize = VALUES_MAX;
-/// Approximate memory of a kept value in bytes, with the table's free places.
-const VALUE_BYTES: usize = 2 * (size_of::<u64>() + size_of::<Option<Value<'static>>>());
+/// Maximum number of rows that wait.
+const WAITING_MAX: usize = 1 << 16;
+/// Number of terms that are evaluated at a time, to bound the texts held at once.
+const TERMS_AT_ONCE: usize = 1 << 12;
+/// Approximate memory of a kept value in bytes, with the free places of the table and the list.
+const VALUE_BYTES: usize = 2 * (size_of::<(u64, u32)>() + size_of::<Option<Value<'static>>>());
+/// Memory of a row that waits, in bytes, with the value that it may need.
+const ROW_BYTES: usize = size_of::<u32>() + size_of::<u64>() + VALUE_BYTES;
 
-/// The numbers that an expression gives for terms of a column.
+/// The numbers that an expression gives for terms of a column, and the rows that wait for theirs.
 pub(super) struct Memo {
     column: usize,
+    /// Number of columns of the rows.
+    width: usize,
+    /// The place of each term's number.
+    places: FxHashMap<u64, u32>,
     /// `None` is an error, or a value that is no number.
-    numbers: FxHashMap<u64, Option<Value<'static>>>,
+    numbers: Vec<Option<Value<'static>>>,
+    /// The group and the term of each row that waits.
+    groups: Vec<u32>,
+    ids: Vec<u64>,
     held: Held,
-    /// Rows, and evaluated terms among them, since the last decision.
-    rows: usize,
-    evaluated: usize,
+}
+
+/// Rows of a sum whose numbers are known.
+pub(super) struct KnownRows {
+    pub(super) groups: Vec<u32>,
+    /// The place of the number of each row.
+    pub(super) places: Vec<u32>,
+    /// True if it pays to let rows wait: terms are repeated, or have texts.
+    pub(super) pays: bool,
 }
 
 impl Memo {
@@ -39,69 +58,96 @@ impl Memo {
     /// one term.
     pub(super) fn new(
         expression: &CompiledExpression,
+        width: usize,
         context: &EvaluationContext,
     ) -> Option<Self> {
         Some(Self {
             column: only_column(&expression.node)?,
-            numbers: FxHashMap::default(),
+            width,
+            places: FxHashMap::default(),
+            numbers: Vec::new(),
+            groups: Vec::new(),
+            ids: Vec::new(),
             held: Held::new(context.governor()),
-            rows: 0,
-            evaluated: 0,
         })
     }
 
-    /// Evaluates the expression for those terms of the column that have no value yet. Returns the terms; `None` if there
-    /// is no memory for their values.
-    pub(super) fn fill<'c>(
+    /// Lets rows wait. Returns false if there is no memory for them.
+    pub(super) fn wait(&mut self, groups: &[u32], columns: &[&[u64]]) -> bool {
+        let rows = self.ids.len() + groups.len();
+        let bytes = self.numbers.len() * VALUE_BYTES + rows * ROW_BYTES;
+        if bytes > self.held.bytes() && self.held.set(bytes).is_err() {
+            return false;
+        }
+        self.groups.extend_from_slice(groups);
+        self.ids.extend_from_slice(columns[self.column]);
+        true
+    }
+
+    /// Returns whether the maximum number of rows waits.
+    pub(super) fn is_full(&self) -> bool {
+        self.ids.len() >= WAITING_MAX
+    }
+
+    /// Evaluates the expression for the terms of the rows that wait, and returns the rows.
+    pub(super) fn take(
         &mut self,
         expression: &CompiledExpression,
-        columns: &[&'c [u64]],
         context: &EvaluationContext,
-    ) -> Result<Option<&'c [u64]>, QueryError> {
-        let ids = columns[self.column];
-        let bytes = (self.numbers.len() + ids.len()) * VALUE_BYTES;
-        if bytes > self.held.bytes() && self.held.set(bytes).is_err() {
-            self.numbers = FxHashMap::default();
-            self.held.set(0)?;
-            return Ok(None);
-        }
-        if self.numbers.len() + ids.len() > VALUES_MAX {
+    ) -> Result<KnownRows, QueryError> {
+        if self.numbers.len() > VALUES_MAX {
+            self.places.clear();
             self.numbers.clear();
         }
-        let mut new: Vec<u64> = Vec::new();
-        for &id in ids {
-            self.numbers.entry(id).or_insert_with(|| {
-                new.push(id);
-                None
-            });
+        let known = self.numbers.len();
+        let mut new: Vec<(u64, u32)> = Vec::new();
+        let place = |&id: &u64| {
+            let next = (known + new.len()) as u32;
+            *self.places.entry(id).or_insert_with(|| {
+                new.push((id, next));
+                next
+            })
+        };
+        let places: Vec<u32> = self.ids.iter().map(place).collect();
+        self.ids.clear();
+        new.sort_unstable();
+        self.numbers.resize(known + new.len(), None);
+        for terms in new.chunks(TERMS_AT_ONCE) {
+            context.check()?;
+            self.evaluate(expression, terms, context)?;
         }
-        self.rows += ids.len();
-        self.evaluated += new.len();
-        let columns: Vec<&[u64]> = columns.iter().map(|_| &new[..]).collect();
+        let has_text = |(id, _): &&(u64, u32)| !TermId(*id).kind().is_inline();
+        let texts = new.iter().filter(has_text).count();
+        Ok(KnownRows {
+            groups: std::mem::take(&mut self.groups),
+            pays: new.len() * 2 < places.len() || texts * 2 > new.len(),
+            places,
+        })
+    }
+
+    /// Evaluates the expression for terms, and keeps their numbers at their places.
+    fn evaluate(
+        &mut self,
+        expression: &CompiledExpression,
+        terms: &[(u64, u32)],
+        context: &EvaluationContext,
+    ) -> Result<(), QueryError> {
+        let ids: Vec<u64> = terms.iter().map(|(id, _)| *id).collect();
+        let columns = vec![&ids[..]; self.width];
         let mut evaluator = Evaluator::new(&columns, context);
-        let column = evaluator.evaluate(&expression.node, Rows::All(new.len()))?;
+        let column = evaluator.evaluate(&expression.node, Rows::All(ids.len()))?;
         let mut decoded = evaluator.decoded;
         decoded.require(context, &[&column], |_, _| true)?;
-        for (row, id) in new.iter().enumerate() {
+        for (row, (_, place)) in terms.iter().enumerate() {
             let value = column.value(row, &decoded).filter(Value::is_numeric);
-            self.numbers.insert(*id, value.map(Value::into_owned));
+            self.numbers[*place as usize] = value.map(Value::into_owned);
         }
-        Ok(Some(ids))
+        Ok(())
     }
 
-    /// Returns the number for a term that was filled in; `None` is an error.
-    pub(super) fn number(&self, id: u64) -> Option<Value<'_>> {
-        self.numbers[&id].as_ref().map(Value::borrow)
-    }
-
-    /// Returns whether enough terms are repeated, as far as is known.
-    pub(super) fn pays(&mut self) -> bool {
-        if self.rows < ROWS_TO_DECIDE {
-            return true;
-        }
-        let (rows, evaluated) = (self.rows, self.evaluated);
-        (self.rows, self.evaluated) = (0, 0);
-        evaluated * 2 < rows
+    /// Returns the number at a place; `None` is an error.
+    pub(super) fn number(&self, place: u32) -> Option<Value<'_>> {
+        self.numbers[place as usize].as_ref().map(Value::borrow)
     }
 }
 

@@ -120,6 +120,37 @@ impl<'a> Counts<'a> {
         Ok(counts.sum::<Result<u64, _>>()? as f64)
     }
 
+    /// Returns a guess at the number of matching quads of the default graph or of all graphs, at least 1, where reading the
+    /// exact number would cost as much as reading the quads. It is the exact number for other graphs, and if some are hidden.
+    pub fn guessed(&self, pattern: &QuadPattern) -> Result<f64, StoreError> {
+        let is_default = pattern.graph == GraphFilter::One(TermId::DEFAULT_GRAPH);
+        if self.visible.is_some() || !(is_default || pattern.graph == GraphFilter::Any) {
+            return self.expected(pattern);
+        }
+        let (quads, subjects, objects) = match pattern.predicate {
+            Some(predicate) => match self.predicate(predicate)? {
+                Some(found) => {
+                    let PredicateStatistics {
+                        quads,
+                        subjects,
+                        objects,
+                        ..
+                    } = found;
+                    (quads as f64, subjects as f64, objects as f64)
+                }
+                None => return Ok(1.0),
+            },
+            None => self.all(),
+        };
+        let matching = match (pattern.subject, pattern.object) {
+            (Some(_), Some(_)) => 1.0,
+            (Some(_), None) => quads / subjects.max(1.0),
+            (None, Some(_)) => quads / objects.max(1.0),
+            (None, None) => return Ok(self.expected(pattern)?.max(1.0)),
+        };
+        Ok(matching.max(1.0))
+    }
+
     /// Returns the counts of a predicate, or `None` if no quad has it.
     pub fn predicate(&self, predicate: TermId) -> Result<Option<PredicateStatistics>, StoreError> {
         let Some(visible) = self.visible else {

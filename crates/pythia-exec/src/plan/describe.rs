@@ -127,7 +127,11 @@ impl fmt::Debug for Aggregation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let aggregates = self.aggregates.expressions.iter();
         let aggregates: Vec<_> = aggregates.map(ToString::to_string).collect();
-        write!(f, "by {:?}: {}", self.keys, aggregates.join(", "))
+        write!(f, "by {:?}: {}", self.keys, aggregates.join(", "))?;
+        match self.common {
+            Some(number) => write!(f, " (once for all of number {number})"),
+            None => Ok(()),
+        }
     }
 }
 

@@ -129,6 +129,9 @@ pub struct Aggregation {
     pub keys: Vec<Option<usize>>,
     /// The aggregates of each group.
     pub aggregates: Aggregates,
+    /// Aggregations of the plan with the same number have the same solutions. One of them computes them for all.
+    #[serde(default)]
+    pub common: Option<u32>,
 }
 
 /// Plans and runs a pattern in each named graph in turn. The graph's column comes last, after those of

@@ -23,6 +23,8 @@ use pythia_exec::plan::dataset::GraphScope;
 /// keys: the part with the values usually leaves few others.
 const FEW_KEYS: f64 = 8.0;
 
+const COUNT_ALL: AggregateExpression = AggregateExpression::CountSolutions { distinct: false };
+
 /// The two steps of an aggregate over B.
 struct Parts {
     /// The aggregate over all solutions of B, and over those that match.
@@ -58,7 +60,14 @@ impl Planner<'_> {
         if self.plan(&few_keys, graph, None)?.rows <= FEW_KEYS {
             matching = join(few_keys, matching);
         }
-        let pattern = assembled(split, matching, keys, aggregates, &parts);
+        // If the matching ones are summed by a link to the values, so are all of them.
+        let sums = sums("matching", &parts);
+        let by_link = self.parts_to_aggregate(&matching, keys, &sums, graph)?;
+        let names: Vec<Variable> = (0..=parts.len())
+            .map(|place| hidden("all", place))
+            .collect();
+        let all = by_link.and_then(|by_link| by_link.total(&split.valued, &names));
+        let pattern = assembled(split, (all, matching), keys, aggregates, &parts);
         let planned = self.plan(&pattern, graph, None)?;
         let names = aggregates.iter().map(|(name, _)| name);
         let columns: Vec<Variable> = keys.iter().chain(names).cloned().collect();
@@ -108,35 +117,39 @@ impl Split {
     }
 }
 
+/// Returns the steps of all aggregates and the count of solutions, under names for `what` they are over.
+fn sums(what: &str, parts: &[Parts]) -> Vec<(Variable, AggregateExpression)> {
+    let steps = parts.iter().map(|part| part.step.clone());
+    let steps = steps.chain([COUNT_ALL]).enumerate();
+    steps
+        .map(|(place, step)| (hidden(what, place), step))
+        .collect()
+}
+
+fn hidden(what: &str, place: usize) -> Variable {
+    Variable::new_unchecked(format!("_:{what}{place}"))
+}
+
 /// Returns the pattern of the keys and aggregates.
 fn assembled(
     split: Split,
-    matching: GraphPattern,
+    (all, matching): (Option<GraphPattern>, GraphPattern),
     keys: &[Variable],
     aggregates: &[(Variable, AggregateExpression)],
     parts: &[Parts],
 ) -> GraphPattern {
-    let hidden = |what: &str, place: usize| Variable::new_unchecked(format!("_:{what}{place}"));
-    let count_all = AggregateExpression::CountSolutions { distinct: false };
-    let sums = |what: &str| {
-        let sums = parts.iter().enumerate();
-        let sum = |(place, part): (usize, &Parts)| (hidden(what, place), part.step.clone());
-        let mut list: Vec<_> = sums.map(sum).collect();
-        list.push((hidden(what, parts.len()), count_all.clone()));
-        list
-    };
     let group = |inner: GraphPattern, keys: &[Variable], aggregates| GraphPattern::Group {
         inner: Box::new(inner),
         variables: keys.to_vec(),
         aggregates,
     };
     let times = hidden("times", 0);
-    let counted = vec![(times.clone(), count_all.clone())];
-    let all = group(split.valued, &[], sums("all"));
+    let counted = vec![(times.clone(), COUNT_ALL)];
+    let all = all.unwrap_or_else(|| group(split.valued, &[], sums("all", parts)));
     let all = join(group(split.groups, keys, counted), all);
     let joined = GraphPattern::LeftJoin {
         left: Box::new(all),
-        right: Box::new(group(matching, keys, sums("matching"))),
+        right: Box::new(group(matching, keys, sums("matching", parts))),
         expression: None,
     };
     let times = Expression::Variable(times);

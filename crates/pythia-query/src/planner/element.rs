@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use pythia_rdf::{TermId, TermKind};
 use pythia_store::statistics::KindSet;
-use pythia_store::{End, GraphFilter, Order, PredicateStatistics, QuadPattern};
+use pythia_store::{End, GraphFilter, Order, PredicateStatistics, QuadPattern, StoreError};
 
 use pythia_exec::error::QueryError;
 use pythia_exec::plan::counts::Counts;
@@ -125,13 +125,12 @@ impl Element {
 impl Triple {
     pub(crate) fn new(
         counts: Counts<'_>,
-        subject: PatternTerm,
-        predicate: PatternTerm,
-        object: PatternTerm,
+        [subject, predicate, object]: [PatternTerm; 3],
         graph: PatternGraph,
+        count: impl FnOnce(&QuadPattern) -> Result<f64, StoreError>,
     ) -> Result<Self, QueryError> {
         let pattern = constants(subject, predicate, object, graph);
-        let count = counts.expected(&pattern)?;
+        let count = count(&pattern)?;
         if count == 0.0 {
             // The pattern is not read then.
             counts.depend_on(&pattern);

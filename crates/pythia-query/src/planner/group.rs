@@ -328,7 +328,11 @@ impl Planner<'_> {
             if let (GraphScope::Merged, PatternGraph::Slot(slot, _)) = (graph, place) {
                 unfinished.push(Unfinished::Merged([s, p, o], slot));
             }
-            let triple = Triple::new(self.counts(), s, p, o, place)?;
+            let counts = self.counts();
+            let triple = Triple::new(counts, [s, p, o], place, |pattern| match self.is_lone {
+                true => counts.guessed(pattern),
+                false => counts.expected(pattern),
+            })?;
             if triple.count == 0.0 {
                 return Ok(None);
             }

@@ -9,11 +9,12 @@ mod any_predicate;
 mod bgp;
 pub(crate) mod builder;
 mod cached;
+mod common;
 mod complement;
 mod components;
 mod constant_bind;
 mod constants;
-mod count_product;
+mod eager_aggregation;
 mod element;
 mod equality;
 pub(crate) mod exists;
@@ -45,13 +46,17 @@ pub(crate) mod visible;
 
 use oxrdf::Variable;
 use pythia_rdf::TermId;
+use pythia_sparql::scope::Variables;
 use pythia_store::Snapshot;
+use spargebra::algebra::GraphPattern;
 
+use builder::Planned;
+use common::PlannedGroups;
 use pythia_exec::error::QueryError;
 use pythia_exec::expression::EvaluationContext;
 use pythia_exec::plan::choices::Choices;
 use pythia_exec::plan::counts::Counts;
-use pythia_exec::plan::dataset::Dataset;
+use pythia_exec::plan::dataset::{Dataset, GraphScope};
 
 /// The reason why a pattern could not be planned as requested.
 enum PlanError {
@@ -80,6 +85,10 @@ pub(crate) struct Planner<'a> {
     counted: Option<Variable>,
     /// The record of the planner's choices, if they will be explained.
     choices: Option<&'a Choices>,
+    /// True if the query is one triple pattern. Nothing depends on the number of its matches, unless the plan is explained.
+    is_lone: bool,
+    /// The groups that were planned, if this plans a whole query.
+    groups: Option<&'a PlannedGroups>,
 }
 
 impl<'a> Planner<'a> {
@@ -96,6 +105,8 @@ impl<'a> Planner<'a> {
             inserted: Vec::new(),
             counted: None,
             choices: None,
+            is_lone: false,
+            groups: None,
         }
     }
 
@@ -105,8 +116,35 @@ impl<'a> Planner<'a> {
         self
     }
 
+    /// Plans the pattern of a whole query; see [`Planner::plan`].
+    pub(crate) fn plan_query(
+        self,
+        pattern: &GraphPattern,
+        graph: &GraphScope,
+        needed: Option<&Variables>,
+    ) -> Result<Planned, QueryError> {
+        let groups = PlannedGroups::default();
+        let planner = Planner {
+            is_lone: self.choices.is_none() && is_lone(pattern),
+            groups: Some(&groups),
+            ..self
+        };
+        let mut planned = planner.plan(pattern, graph, needed)?;
+        common::keep_repeated(&mut planned.plan);
+        Ok(planned)
+    }
+
     /// Returns the cardinalities that the query may use.
     fn counts(&self) -> Counts<'a> {
         Counts::new(self.snapshot, self.dataset.visible.as_deref())
+    }
+}
+
+/// Returns whether a query is one triple pattern, whose solutions are shown as they come.
+fn is_lone(pattern: &GraphPattern) -> bool {
+    match pattern {
+        GraphPattern::Bgp { patterns } => patterns.len() == 1,
+        GraphPattern::Project { inner, .. } | GraphPattern::Slice { inner, .. } => is_lone(inner),
+        _ => false,
     }
 }

@@ -216,7 +216,7 @@ impl Planner<'_> {
         if let Some(planned) = self.complement(inner, keys, aggregates, graph)? {
             return Ok(planned);
         }
-        if let Some(planned) = self.count_product(inner, keys, aggregates, graph)? {
+        if let Some(planned) = self.eager_aggregation(inner, keys, aggregates, graph)? {
             return Ok(planned);
         }
         if let Some(end) = self.counted_end(inner, keys, aggregates, graph) {
@@ -273,7 +273,10 @@ impl Planner<'_> {
         } else {
             (planned.rows * 0.1).max(1.0)
         };
+        let is_whole = self.inserted.is_empty() && self.counted.is_none();
+        let groups = self.groups.filter(|_| is_whole);
         let aggregation = Aggregation {
+            common: groups.and_then(|groups| groups.number(inner, keys, aggregates, graph)),
             keys: columns,
             aggregates: Aggregates {
                 expressions: aggregates.iter().map(|(_, a)| a.clone()).collect(),

@@ -221,7 +221,9 @@ fn random_pattern(snapshot: &Snapshot, mut random: impl FnMut(usize) -> usize) -
     let object = end(&mut random);
     let graph = PatternGraph::Filter(GraphFilter::One(pythia_rdf::TermId::DEFAULT_GRAPH));
     let counts = Counts::new(snapshot, None);
-    Element::Triple(Triple::new(counts, subject, predicate, object, graph).unwrap())
+    let terms = [subject, predicate, object];
+    let triple = Triple::new(counts, terms, graph, |pattern| counts.expected(pattern));
+    Element::Triple(triple.unwrap())
 }
 
 /// Estimates every subset of the elements; `order` is the place of each in the text.

@@ -1,0 +1,437 @@
+//! Counts and sums of joins, from counts and sums of their parts ("eager aggregation").
+//!
+//! If one variable is all that links the parts of a group, each term of the variable has as many solutions as the product of
+//! the parts' solutions with it. The parts are counted by term, and the solutions of the group are never made: two patterns
+//! with a thousand matches for each of a thousand terms have a billion of them. Numbers of one part are summed by term too,
+//! and each sum counts as often as the other parts have solutions with the term.
+
+use oxrdf::Variable;
+use pythia_sparql::scope::{Variables, certain, draws, in_scope, variables_of};
+use spargebra::algebra::{AggregateExpression, AggregateFunction, Expression, GraphPattern};
+use spargebra::term::{NamedNodePattern, TermPattern, TriplePattern};
+
+use super::Planner;
+use super::builder::Planned;
+use super::components::{Operands, join};
+use super::group::conjuncts;
+use super::path_count::{counts_all, sum_of};
+use super::semi_join::has_exists;
+use super::sequence::project;
+use pythia_exec::error::QueryError;
+use pythia_exec::expression::exact_sum;
+use pythia_exec::plan::dataset::GraphScope;
+
+/// Maximum number of operands. Each split plans the group once more.
+const OPERANDS_MAX: usize = 12;
+/// Maximum number of variables at which a split is considered. The parts of each are planned.
+const LINKS_MAX: usize = 4;
+/// Least number of the group's solutions, as a multiple of the parts' solutions: aggregating by term has to make each of
+/// them, and to group and join the results. Estimates do not know skew, which makes more solutions and not more matches.
+const SOLUTIONS_PER_MATCH: f64 = 1.5;
+
+/// What an aggregate needs of the parts.
+#[derive(Clone)]
+enum Need {
+    /// The number of solutions.
+    Count,
+    /// The sum of an expression, which is over one part.
+    Sum(Expression, SumForm),
+}
+
+/// What becomes of a sum at the end.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum SumForm {
+    Sum,
+    Average,
+    /// It stays a sum from which others can be taken away.
+    State,
+}
+
+impl Planner<'_> {
+    /// Plans aggregates of a group from those of its parts. Returns `None` if the group has no such form, or few solutions.
+    pub(super) fn eager_aggregation(
+        &self,
+        inner: &GraphPattern,
+        keys: &[Variable],
+        aggregates: &[(Variable, AggregateExpression)],
+        graph: &GraphScope,
+    ) -> Result<Option<Planned>, QueryError> {
+        let Some(parts) = self.parts_to_aggregate(inner, keys, aggregates, graph)? else {
+            return Ok(None);
+        };
+        let names: Vec<&Variable> = aggregates.iter().map(|(name, _)| name).collect();
+        let planned = self.plan(&parts.assembled(keys, &names), graph, None)?;
+        let columns: Vec<Variable> = keys.iter().chain(names).cloned().collect();
+        Ok(Some(project(planned, &columns)))
+    }
+
+    /// Returns the parts of a group that are to be aggregated by themselves.
+    pub(super) fn parts_to_aggregate(
+        &self,
+        inner: &GraphPattern,
+        keys: &[Variable],
+        aggregates: &[(Variable, AggregateExpression)],
+        graph: &GraphScope,
+    ) -> Result<Option<Parts>, QueryError> {
+        let is_fixed = matches!(graph, GraphScope::Fixed(_) | GraphScope::Merged);
+        let bound = certain(inner);
+        if !is_fixed
+            || !self.inserted.is_empty()
+            || aggregates.is_empty()
+            || bound != in_scope(inner)
+            || !keys.iter().all(|key| bound.contains(key))
+        {
+            return Ok(None);
+        }
+        let needs = aggregates.iter().map(|(_, one)| need(one, &bound));
+        let Some(needs) = needs.collect::<Option<Vec<Need>>>() else {
+            return Ok(None);
+        };
+        let mut conditions = Vec::new();
+        let patterns = match inner {
+            GraphPattern::Filter { expr, inner } => {
+                conjuncts(expr, &mut conditions);
+                inner
+            }
+            other => other,
+        };
+        let Some(operands) = Operands::of(patterns, &conditions) else {
+            return Ok(None);
+        };
+        let mut best: Option<(f64, Parts)> = None;
+        for parts in Parts::of(&operands, keys, &needs) {
+            let mut solutions = 0.0;
+            for part in parts.patterns() {
+                solutions += self.plan(part, graph, None)?.rows;
+            }
+            if best.as_ref().is_none_or(|(least, _)| solutions < *least) {
+                best = Some((solutions, parts));
+            }
+        }
+        let Some((solutions, parts)) = best else {
+            return Ok(None);
+        };
+        let wanted: Variables = keys.iter().cloned().collect();
+        let rows = self.plan(inner, graph, Some(&wanted))?.rows;
+        Ok((rows > solutions * SOLUTIONS_PER_MATCH).then_some(parts))
+    }
+}
+
+/// Returns what an aggregate over a pattern that binds these variables needs; `None` if it needs each solution.
+fn need(aggregate: &AggregateExpression, bound: &Variables) -> Option<Need> {
+    if counts_all(aggregate, bound) {
+        return Some(Need::Count);
+    }
+    let AggregateExpression::FunctionCall {
+        name,
+        expr,
+        distinct: false,
+    } = aggregate
+    else {
+        return None;
+    };
+    let form = match name {
+        AggregateFunction::Sum => SumForm::Sum,
+        AggregateFunction::Avg => SumForm::Average,
+        AggregateFunction::Custom(name) if exact_sum::is_state(name) => SumForm::State,
+        _ => return None,
+    };
+    let is_over_solutions = !variables_of(expr).is_empty() && !draws(expr) && !has_exists(expr);
+    is_over_solutions.then(|| Need::Sum(expr.clone(), form))
+}
+
+/// A group whose parts are linked by one variable.
+pub(super) struct Parts {
+    link: Variable,
+    /// The part with the keys, unless the link is the only key or there is none.
+    keyed: Option<GraphPattern>,
+    /// The other parts.
+    counted: Vec<Part>,
+    /// What each aggregate needs of them.
+    needs: Vec<Need>,
+}
+
+/// A part that is aggregated by the link.
+struct Part {
+    pattern: GraphPattern,
+    /// Number of times that it occurs in the group, under other names.
+    times: usize,
+    /// The aggregates whose sums are over it.
+    sums: Vec<usize>,
+}
+
+impl Parts {
+    /// Splits a group at each of the variables that leave the most parts.
+    fn of(operands: &Operands<'_>, keys: &[Variable], needs: &[Need]) -> Vec<Self> {
+        let patterns = operands.patterns();
+        let are_plain = patterns.iter().all(|(pattern, _)| is_plain(pattern));
+        if !(2..=OPERANDS_MAX).contains(&patterns.len()) || !are_plain {
+            return Vec::new();
+        }
+        let mut links: Vec<&Variable> = patterns.iter().flat_map(|(_, scope)| scope).collect();
+        links.sort_unstable_by_key(|link| link.as_str());
+        links.dedup();
+        let divided = links.into_iter().filter_map(|link| {
+            let scopes = scopes_at(operands, link)?;
+            (scopes.len() > 1).then_some((link, scopes))
+        });
+        let mut divided: Vec<_> = divided.collect();
+        divided.sort_by_key(|(_, scopes)| std::cmp::Reverse(scopes.len()));
+        let split = |(link, scopes): (&Variable, Vec<Variables>)| {
+            Self::at(operands, link, &scopes, (keys, needs))
+        };
+        let split = divided.into_iter().filter_map(split);
+        split.take(LINKS_MAX).collect()
+    }
+
+    /// Makes the parts with these variables besides the link. Returns `None` if a sum is over more than one part, or over
+    /// the part with the keys, or if there is only that part.
+    fn at(
+        operands: &Operands<'_>,
+        link: &Variable,
+        scopes: &[Variables],
+        (keys, needs): (&[Variable], &[Need]),
+    ) -> Option<Self> {
+        let others: Vec<&Variable> = keys.iter().filter(|key| *key != link).collect();
+        let has_keys = |scope: &Variables| others.iter().any(|key| scope.contains(*key));
+        let mut parts = Self {
+            link: link.clone(),
+            keyed: None,
+            counted: Vec::new(),
+            needs: needs.to_vec(),
+        };
+        for scope in scopes {
+            // What only tests the link's terms is part of each: it has one match, or the term has no solutions.
+            let is_test = |one: &Variables| one.iter().all(|v| v == link);
+            let pattern = operands.joined(|one| is_test(one) || !one.is_disjoint(scope))?;
+            if has_keys(scope) {
+                parts.keyed = Some(match parts.keyed.take() {
+                    Some(other) => join(other, pattern),
+                    None => pattern,
+                });
+                continue;
+            }
+            let is_over = |(place, need): (usize, &Need)| match need {
+                Need::Sum(expression, _) if !variables_of(expression).is_disjoint(scope) => {
+                    Some(place)
+                }
+                _ => None,
+            };
+            let sums: Vec<usize> = needs.iter().enumerate().filter_map(is_over).collect();
+            let same = parts.counted.iter_mut().find(|other| {
+                other.sums.is_empty() && sums.is_empty() && is_same(&other.pattern, &pattern, link)
+            });
+            match same {
+                Some(other) => other.times += 1,
+                None => parts.counted.push(Part {
+                    pattern,
+                    times: 1,
+                    sums,
+                }),
+            }
+        }
+        let has_part = |(place, need): (usize, &Need)| match need {
+            Need::Count => true,
+            Need::Sum(expression, _) => parts.counted.iter().any(|part| {
+                let own = variables_of(expression);
+                part.sums.contains(&place) && own.is_subset(&in_scope(&part.pattern))
+            }),
+        };
+        let are_summed = needs.iter().enumerate().all(has_part);
+        // The keyed part alone is what there was.
+        (!parts.counted.is_empty() && are_summed).then_some(parts)
+    }
+
+    fn patterns(&self) -> impl Iterator<Item = &GraphPattern> {
+        let counted = self.counted.iter().map(|part| &part.pattern);
+        self.keyed.iter().chain(counted)
+    }
+
+    /// Returns the pattern of the aggregates, with these names, over all solutions of the part with this pattern. It is made
+    /// of what the group needs of the part.
+    pub(super) fn total(&self, pattern: &GraphPattern, names: &[Variable]) -> Option<GraphPattern> {
+        let place = self
+            .counted
+            .iter()
+            .position(|part| part.pattern == *pattern)?;
+        let aggregate = |(place_of_need, (need, name)): (usize, (&Need, &Variable))| {
+            let aggregate = match need {
+                Need::Count => sum_of(Expression::Variable(count_name(place))),
+                Need::Sum(..) => {
+                    let is_its = self.counted[place].sums.contains(&place_of_need);
+                    let sum = Expression::Variable(sum_name(place_of_need));
+                    is_its.then(|| exact_sum::merged(sum))?
+                }
+            };
+            Some((name.clone(), aggregate))
+        };
+        let aggregates = self.needs.iter().zip(names).enumerate().map(aggregate);
+        Some(GraphPattern::Group {
+            aggregates: aggregates.collect::<Option<_>>()?,
+            inner: Box::new(self.by_link(place)),
+            variables: Vec::new(),
+        })
+    }
+
+    fn by_link(&self, place: usize) -> GraphPattern {
+        let part = &self.counted[place];
+        let count = AggregateExpression::CountSolutions { distinct: false };
+        let sum = |&aggregate: &usize| match &self.needs[aggregate] {
+            Need::Sum(expression, _) => {
+                (sum_name(aggregate), exact_sum::state_of(expression.clone()))
+            }
+            Need::Count => unreachable!("counts are over all parts"),
+        };
+        let own = part.sums.iter().map(sum);
+        GraphPattern::Group {
+            inner: Box::new(part.pattern.clone()),
+            variables: vec![self.link.clone()],
+            aggregates: own.chain([(count_name(place), count)]).collect(),
+        }
+    }
+
+    /// Returns the pattern of the keys and the aggregates with these names.
+    fn assembled(self, keys: &[Variable], names: &[&Variable]) -> GraphPattern {
+        let needs = &self.needs;
+        let merged_name = |place: usize| Variable::new_unchecked(format!("_:merged{place}"));
+        let product = |except: Option<usize>| {
+            let factors = self.counted.iter().enumerate().flat_map(|(place, part)| {
+                let times = part.times - usize::from(except == Some(place));
+                (0..times).map(move |_| Expression::Variable(count_name(place)))
+            });
+            factors.reduce(|one, other| Expression::Multiply(Box::new(one), Box::new(other)))
+        };
+        let sum_of_part = |aggregate: usize| {
+            let mut parts = self.counted.iter();
+            let part = parts.position(|part| part.sums.contains(&aggregate));
+            let sum = Expression::Variable(sum_name(aggregate));
+            match product(part) {
+                Some(times) => exact_sum::times(sum, times),
+                None => sum,
+            }
+        };
+        let is_state = |need: &Need| matches!(need, Need::Sum(_, SumForm::State));
+        let aggregate = |(place, need): (usize, &Need)| match need {
+            Need::Count => {
+                let product = product(None).expect("at least one part is counted");
+                (names[place].clone(), sum_of(product))
+            }
+            Need::Sum(..) => {
+                let merged = exact_sum::merged(sum_of_part(place));
+                let name = match is_state(need) {
+                    true => names[place].clone(),
+                    false => merged_name(place),
+                };
+                (name, merged)
+            }
+        };
+        let aggregates = needs.iter().enumerate().map(aggregate).collect();
+        let mut joined = self.keyed.clone();
+        for place in 0..self.counted.len() {
+            let group = self.by_link(place);
+            joined = Some(match joined {
+                Some(other) => join(other, group),
+                None => group,
+            });
+        }
+        let group = GraphPattern::Group {
+            inner: Box::new(joined.expect("at least one part is counted")),
+            variables: keys.to_vec(),
+            aggregates,
+        };
+        let finished = needs
+            .iter()
+            .enumerate()
+            .filter_map(|(place, need)| match need {
+                Need::Sum(_, form @ (SumForm::Sum | SumForm::Average)) => {
+                    let merged = Expression::Variable(merged_name(place));
+                    let none = Expression::Literal(exact_sum::empty_state());
+                    let once = Expression::Literal(1.into());
+                    let is_average = *form == SumForm::Average;
+                    Some((place, exact_sum::without(is_average, [merged, none, once])))
+                }
+                _ => None,
+            });
+        finished.fold(group, |inner, (place, expression)| GraphPattern::Extend {
+            inner: Box::new(inner),
+            variable: names[place].clone(),
+            expression,
+        })
+    }
+}
+
+/// Returns the name of the sum of a part for an aggregate.
+fn sum_name(aggregate: usize) -> Variable {
+    Variable::new_unchecked(format!("_:sum{aggregate}"))
+}
+
+/// Returns the name of the count of the part at this place.
+fn count_name(place: usize) -> Variable {
+    Variable::new_unchecked(format!("_:count{place}"))
+}
+
+/// Returns whether a pattern has the same solutions wherever it is evaluated in a group, and is made of triple patterns.
+pub(super) fn is_plain(pattern: &GraphPattern) -> bool {
+    match pattern {
+        GraphPattern::Bgp { .. } => true,
+        GraphPattern::Join { left, right } => is_plain(left) && is_plain(right),
+        GraphPattern::Project { inner, .. } | GraphPattern::Distinct { inner } => is_plain(inner),
+        GraphPattern::Filter { expr, inner } => {
+            !draws(expr) && !has_exists(expr) && is_plain(inner)
+        }
+        _ => false,
+    }
+}
+
+/// Returns the variables of each part that is left without a variable; `None` if a part is not linked by it.
+fn scopes_at(operands: &Operands<'_>, link: &Variable) -> Option<Vec<Variables>> {
+    let mut parts: Vec<Variables> = Vec::new();
+    for (_, scope) in operands.patterns() {
+        let own: Variables = scope.iter().filter(|v| *v != link).cloned().collect();
+        if own.is_empty() || parts.iter().any(|part| !part.is_disjoint(&own)) {
+            continue;
+        }
+        parts.push(operands.reached(own, Some(link)));
+    }
+    let is_linked = |part: &Variables| {
+        let mut patterns = operands.patterns().iter();
+        patterns.any(|(_, scope)| scope.contains(link) && !scope.is_disjoint(part))
+    };
+    parts.iter().all(is_linked).then_some(parts)
+}
+
+/// Returns whether two parts are one triple pattern each, and the same but for the name of the other variable.
+fn is_same(left: &GraphPattern, right: &GraphPattern, link: &Variable) -> bool {
+    let only = |pattern: &GraphPattern| match pattern {
+        GraphPattern::Bgp { patterns } => match &patterns[..] {
+            [triple] => renamed(triple, link),
+            _ => None,
+        },
+        _ => None,
+    };
+    only(left).is_some_and(|left| only(right) == Some(left))
+}
+
+/// Returns a triple pattern with a fixed name for its only variable besides the link; `None` if it has others.
+fn renamed(triple: &TriplePattern, link: &Variable) -> Option<TriplePattern> {
+    let other = Variable::new_unchecked("_:other");
+    let mut names = Variables::new();
+    let mut term = |term: &TermPattern| match term {
+        TermPattern::Variable(v) if v != link => {
+            names.insert(v.clone());
+            Some(TermPattern::Variable(other.clone()))
+        }
+        TermPattern::BlankNode(_) | TermPattern::Triple(_) => None,
+        same => Some(same.clone()),
+    };
+    let (subject, object) = (term(&triple.subject)?, term(&triple.object)?);
+    let predicate = match &triple.predicate {
+        NamedNodePattern::Variable(_) => return None,
+        NamedNodePattern::NamedNode(node) => node.clone().into(),
+    };
+    (names.len() == 1).then_some(TriplePattern {
+        subject,
+        predicate,
+        object,
+    })
+}

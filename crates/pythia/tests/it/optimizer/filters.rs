@@ -1,0 +1,247 @@
+//! What filters read, and where they are tested.
+
+use pythia::{Database, PlanNode};
+
+use super::{checked, items, part, rows, values};
+use crate::support::{analyze, database};
+
+/// Runs a filter over all values, checks that it finds what it finds where it cannot be pushed
+/// down, and gives the measured plan. (Oxigraph does not keep lexical forms apart.)
+fn filtered(database: &Database, filter: &str) -> PlanNode {
+    let query = |filter: &str| format!("SELECT ?s ?v {{ ?s <http://e/v> ?v FILTER({filter}) }}");
+    let (lines, plan) = analyze(database, &query(filter));
+    let (expected, scanned) = analyze(database, &query(&format!("IF({filter}, true, false)")));
+    assert!(
+        scanned
+            .parts()
+            .iter()
+            .all(|part| !part.operator.starts_with("Ranges")),
+        "{scanned}"
+    );
+    assert_eq!(lines, expected, "{filter}\n{plan}");
+    plan
+}
+
+#[test]
+fn a_range_filter_reads_only_the_range_and_finds_every_kind_of_number() {
+    let database = database(&values());
+    for (filter, most) in [
+        ("?v > 100 && ?v < 200", 700),
+        ("?v = 1234", 700),
+        ("?v >= 2990", 700),
+        ("?v < 0", 700),
+        ("100.5 <= ?v && ?v <= 1.02E2", 700),
+        (
+            "?v > \"2050-01-01\"^^<http://www.w3.org/2001/XMLSchema#date>",
+            700,
+        ),
+        ("?v = 1 || ?v = 2 || ?v = \"value 4\"", 700),
+    ] {
+        let plan = filtered(&database, filter);
+        let read = part(&plan, "Ranges(Pos)").measured.unwrap().rows;
+        // Typed literals too long for an id, and doubles, are looked at one by one.
+        assert!(read <= most, "{filter} read {read} rows\n{plan}");
+    }
+    // No range: the filter may be true of anything.
+    for filter in ["?v != 3", "!(?v < 3)", "?v < 3 || isIRI(?v)", "?v + 1 < 9"] {
+        filtered(&database, filter);
+    }
+}
+
+#[test]
+fn tests_of_kind_datatype_and_language_read_only_terms_that_may_pass() {
+    const XSD: &str = "http://www.w3.org/2001/XMLSchema#";
+    let database = database(&values());
+    for (filter, most) in [
+        ("isIRI(?v)", 300),
+        ("isBlank(?v)", 1),
+        ("!isLiteral(?v)", 301),
+        ("!isIRI(?v) && !isNumeric(?v)", 1300),
+        ("isNumeric(?v)", 1850),
+        ("hasLang(?v)", 300),
+        ("LANG(?v) = \"en\"", 300),
+        ("\"EN\" = LANG(?v)", 300),
+        ("LANGMATCHES(LANG(?v), \"*\")", 300),
+        (&format!("DATATYPE(?v) = <{XSD}string>"), 300),
+        (&format!("DATATYPE(?v) = <{XSD}integer>"), 910),
+        (&format!("DATATYPE(?v) = <{XSD}int>"), 700),
+        (&format!("DATATYPE(?v) = <{XSD}date>"), 610),
+        (&format!("DATATYPE(?v) = <{XSD}date> || isIRI(?v)"), 910),
+        ("DATATYPE(?v) = <http://t/own>", 610),
+        (
+            "DATATYPE(?v) = <http://www.w3.org/1999/02/22-rdf-syntax-ns#langString>",
+            900,
+        ),
+    ] {
+        let plan = filtered(&database, filter);
+        let read = part(&plan, "Ranges(Pos)").measured.unwrap().rows;
+        assert!(read <= most, "{filter} read {read} rows\n{plan}");
+    }
+    // Most terms may pass.
+    for filter in ["LANG(?v) = \"\"", "!isBlank(?v)", "!hasLang(?v)"] {
+        filtered(&database, filter);
+    }
+}
+
+#[test]
+fn a_prefix_reads_only_terms_that_start_with_it() {
+    let database = database(&values());
+    for (filter, most) in [
+        ("STRSTARTS(?v, \"value 29\")", 40),
+        ("REGEX(?v, \"^value 29\")", 40),
+        ("REGEX(?v, \"^value 2?9\")", 620),
+    ] {
+        let plan = filtered(&database, filter);
+        let read = part(&plan, "Ranges(Pos)").measured.unwrap().rows;
+        assert!(read <= most, "{filter} read {read} rows\n{plan}");
+    }
+    let plan = filtered(&database, "?v IN (<http://v/6>, <http://v/16>)");
+    assert!(rows(&plan) <= 6, "{plan}");
+    for filter in [
+        "?v = \"value 4\"",
+        "?v = \"value 5\"@en",
+        "?v = <http://v/6>",
+        "?v = \"nowhere\"",
+    ] {
+        let plan = filtered(&database, filter);
+        assert!(rows(&plan) <= 3, "{filter}\n{plan}");
+    }
+    for filter in [
+        "STRSTARTS(STR(?v), \"http://v/29\")",
+        "STRSTARTS(STR(?v), \"29\")",
+        "REGEX(STR(?v), \"^value 29\")",
+        "REGEX(?v, \"^value 29|9\")",
+        "REGEX(?v, \"^VALUE 29\", \"i\")",
+        "STRSTARTS(?v, \"value 29\"@en)",
+    ] {
+        filtered(&database, filter);
+    }
+    let plan = filtered(&database, "STRSTARTS(STR(?s), \"http://e/29\")");
+    assert!(
+        part(&plan, "Ranges(Pso)").measured.unwrap().rows <= 120,
+        "{plan}"
+    );
+}
+
+/// A filter over an end of `?s ?p ?o` reads only the predicates and ids that may pass.
+#[test]
+fn a_filter_over_any_predicate_reads_few_predicates() {
+    let mut data = items(2000);
+    for n in 0..20 {
+        data.push_str(&format!("<http://e/s{n}> <http://e/made> _:b{n} .\n"));
+        data.push_str(&format!("_:b{n} <http://e/by> \"maker {n}\" .\n"));
+    }
+    for (query, predicates) in [
+        ("?s ?p ?o FILTER(isBlank(?o))", true),
+        ("?s ?p ?o FILTER(isBlank(?s))", true),
+        (
+            "?s ?p ?o FILTER(isBlank(?o) && !isIRI(?o)) FILTER(?s != <http://e/s1>)",
+            true,
+        ),
+        ("?s ?p ?o FILTER(isBlank(?o)) ?o <http://e/by> ?m", false),
+        ("?s ?p ?s FILTER(isBlank(?s))", false),
+        ("?s ?p ?o FILTER(isLiteral(?o))", false),
+        ("?s ?p ?o FILTER(isIRI(?s) && isBlank(?o))", true),
+        (
+            "VALUES ?p { <http://e/made> } ?s ?p ?o FILTER(isBlank(?o))",
+            false,
+        ),
+        ("BIND(<http://e/s3> AS ?w) ?s ?p ?o FILTER(?s = ?w)", false),
+        (
+            "?s ?p ?o BIND(<http://e/s3> AS ?w) FILTER(?s = ?w && BOUND(?w))",
+            false,
+        ),
+        (
+            "?s ?p ?o BIND(<http://e/s3> AS ?w) FILTER(?s = ?w || ?o = ?w)",
+            false,
+        ),
+        ("?s ?p ?o BIND(\"maker 3\" AS ?w) FILTER(?o = ?w)", false),
+        ("?s ?p ?o BIND(3 AS ?w) FILTER(?o = ?w + 1)", false),
+    ] {
+        let plan = checked(&data, &format!("SELECT ?s ?p ?o ?m ?w {{ {query} }}"));
+        let lists = plan.to_string().contains("Values ?p") && plan.to_string().contains("Ranges");
+        assert_eq!(lists, predicates, "{query}\n{plan}");
+    }
+}
+
+/// EXISTS over few solutions comes first, and NOT EXISTS over few is hashed; both are tests where variables are shared in
+/// other ways.
+#[test]
+fn exists_over_few_solutions_is_a_join() {
+    let data = items(300);
+    for (query, joins) in [
+        (
+            "?s <http://e/next> ?n FILTER EXISTS { ?n <http://e/rare> ?r }",
+            true,
+        ),
+        (
+            "?s <http://e/next> ?n FILTER EXISTS { { ?n <http://e/rare> ?r } UNION { ?n <http://e/rare> ?q } }",
+            true,
+        ),
+        (
+            "?s <http://e/next> ?n FILTER EXISTS { ?s <http://e/next>/<http://e/rare> ?r }",
+            true,
+        ),
+        (
+            "?s <http://e/next> ?n ; <http://e/value> ?v FILTER EXISTS { ?n <http://e/rare> ?r FILTER(?v > 100) }",
+            false,
+        ),
+        (
+            "?s <http://e/next> ?n FILTER NOT EXISTS { ?n <http://e/rare> ?r }",
+            true,
+        ),
+        (
+            "?s <http://e/next> ?n FILTER NOT EXISTS { ?n <http://e/rare> ?r } OPTIONAL { ?n <http://e/type> ?t }",
+            true,
+        ),
+        (
+            "?s <http://e/next> ?n FILTER NOT EXISTS { ?n <http://e/type> ?t }",
+            false,
+        ),
+        (
+            "?s <http://e/next> ?n FILTER NOT EXISTS { ?x <http://e/rare> ?r }",
+            false,
+        ),
+        (
+            "?s <http://e/next> ?n FILTER EXISTS { ?x <http://e/rare> ?r }",
+            false,
+        ),
+        (
+            "?s <http://e/next> ?n FILTER EXISTS { ?n <http://e/type> ?t }",
+            false,
+        ),
+        (
+            "?s <http://e/rare> ?x OPTIONAL { ?s <http://e/next> ?n } FILTER EXISTS { ?n <http://e/rare> ?r }",
+            false,
+        ),
+    ] {
+        let plan = checked(&data, &format!("SELECT ?n ?s ?r ?t ?c ?m {{ {query} }}"));
+        let tests = plan.to_string().contains("EXISTS");
+        assert_eq!(!tests, joins, "{query}\n{plan}");
+    }
+}
+
+/// Conditions outside a sub-SELECT apply to what it groups only if they select whole groups.
+#[test]
+fn conditions_outside_select_groups_inside() {
+    let data = items(300);
+    for query in [
+        // Keys that every grouped solution binds.
+        "{ SELECT ?n (COUNT(*) AS ?c) { ?s <http://e/next> ?n } GROUP BY ?n } FILTER(?n = <http://e/3>)",
+        "?n <http://e/rare> ?r { SELECT ?n (COUNT(*) AS ?c) { ?s <http://e/next> ?n } GROUP BY ?n }",
+        "?n <http://e/rare> ?r { SELECT ?n (MAX(?v) AS ?m) { ?s <http://e/next> ?n ; <http://e/value> ?v }
+           GROUP BY ?n HAVING (MAX(?v) > 9) }",
+        "?n <http://e/rare> ?r { SELECT DISTINCT ?n ?t (COUNT(?s) AS ?c)
+           { ?s <http://e/next> ?n ; <http://e/type> ?t } GROUP BY ?n ?t } FILTER(?t = <http://e/Item>)",
+        // Keys that some leave unbound, and which the patterns outside bind.
+        "?s <http://e/rare> ?r { SELECT ?r (COUNT(*) AS ?c)
+           { ?x <http://e/type> ?t OPTIONAL { ?x <http://e/rare> ?r } } GROUP BY ?r } FILTER(?r = \"rare 30\")",
+        // No keys: aggregates, their names, and slices.
+        "?n <http://e/rare> ?r { SELECT (COUNT(*) AS ?c) { ?s <http://e/next> ?n } } FILTER(?c = 300)",
+        "{ SELECT ?n (COUNT(*) AS ?c) { ?s <http://e/next> ?n } GROUP BY ?n } FILTER(?c = 1 && ?n != <http://e/3>)",
+        "{ SELECT ?n (COUNT(*) AS ?c) { ?s <http://e/next> ?n } GROUP BY ?n ORDER BY ?n LIMIT 4 } FILTER(?n = <http://e/3>)",
+        "{ SELECT (?s AS ?n) (COUNT(*) AS ?c) { ?s <http://e/next> ?x } GROUP BY ?s } FILTER(?n = <http://e/3>)",
+    ] {
+        checked(&data, &format!("SELECT ?n ?s ?r ?t ?c ?m {{ {query} }}"));
+    }
+}

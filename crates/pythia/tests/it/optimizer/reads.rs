@@ -1,0 +1,156 @@
+//! Pages that are read in batches, and only those that are needed.
+
+use pythia::{Database, Options};
+
+use super::{items, part};
+use crate::support::{Peer, analyze, database, database_with, ours};
+
+#[test]
+fn the_first_of_many_are_sorted_in_little_memory() {
+    let data = items(40_000);
+    let query =
+        "SELECT ?s ?v { ?s <http://e/value> ?v ; <http://e/label> ?l } ORDER BY DESC(?v) LIMIT 5";
+    let options = Options {
+        memory_bytes: 2 << 20,
+        ..Options::default()
+    };
+    // All solutions take more than twice as much.
+    let (lines, plan) = analyze(&database_with(&data, options), query);
+    assert_eq!(
+        lines,
+        Peer::new(&data).answer(query).unwrap().sorted().lines
+    );
+    assert!(part(&plan, "Sort").measured.unwrap().rows == 5, "{plan}");
+}
+
+/// A directed graph in which each node has a few links to others anywhere, and a text.
+fn random_graph(nodes: u64) -> String {
+    let mut text = String::new();
+    let mut state = 1_u64;
+    let mut random = || {
+        state = state
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1);
+        state >> 33
+    };
+    for node in 0..nodes {
+        for _ in 0..5 {
+            let other = random() % nodes;
+            text.push_str(&format!(
+                "<http://e/{node}> <http://e/to> <http://e/{other}> .\n"
+            ));
+        }
+        let words: String = (0..8).map(|_| format!("{:x} ", random())).collect();
+        text.push_str(&format!(
+            "<http://e/{node}> <http://e/text> \"{words}\" .\n"
+        ));
+    }
+    text
+}
+
+/// What was read of each group of files for a query that finds nothing in the pool, and that at most
+/// a few pages were read one by one.
+fn read_in_batches(database: &Database, query: &str) -> pythia::Counters {
+    database.clear_cache().unwrap();
+    let before = database.counters();
+    ours(database, query).unwrap();
+    let read = database.counters().since(&before);
+    for (name, group) in &read.groups {
+        let batches_max = 8 + group.device_pages / 8;
+        assert!(
+            group.device_batches <= batches_max,
+            "{query}: {name}\n{read}"
+        );
+    }
+    read
+}
+
+#[test]
+fn joins_and_scans_read_pages_in_batches() {
+    let database = database(&random_graph(20_000));
+    for (query, group) in [
+        (
+            "SELECT (COUNT(*) AS ?n) { ?a <http://e/to> ?b . ?b <http://e/to> ?c }",
+            "pso",
+        ),
+        (
+            "SELECT (MAX(?d) AS ?n) { ?a <http://e/to> ?b . ?b <http://e/to> ?c . ?c <http://e/to> ?d }",
+            "pos",
+        ),
+        (
+            "SELECT (MAX(?t) AS ?n) { ?a <http://e/to> ?b ; <http://e/text> ?t }",
+            "pso",
+        ),
+        (
+            "SELECT (COUNT(*) AS ?n) { ?a <http://e/to> ?b . FILTER(?a > ?b) ?b <http://e/text> ?t }",
+            "pos",
+        ),
+        (
+            "SELECT (COUNT(?p) AS ?n) { ?a <http://e/to> ?b . ?b ?p ?c }",
+            "spo",
+        ),
+    ] {
+        let read = read_in_batches(&database, query);
+        assert!(read.group(group).device_pages >= 10, "{query}\n{read}");
+    }
+}
+
+#[test]
+fn computed_terms_are_looked_up_in_batches() {
+    let data = random_graph(60_000);
+    let all = {
+        let query =
+            "SELECT (COUNT(*) AS ?n) { ?a <http://e/text> ?t FILTER(CONTAINS(?t, \"abc\")) }";
+        let read = read_in_batches(&database(&data), query);
+        read.group("dictionary").device_pages
+    };
+    for query in [
+        "SELECT ?t { ?a <http://e/text> ?t } ORDER BY LCASE(?t) LIMIT 1",
+        "SELECT ?k (COUNT(*) AS ?n) { ?a <http://e/text> ?t } GROUP BY (UCASE(?t) AS ?k) LIMIT 1",
+        "SELECT (COUNT(DISTINCT ?k) AS ?n) { ?a <http://e/text> ?t BIND(CONCAT(?t, \"!\") AS ?k) }",
+    ] {
+        let options = Options {
+            cache_bytes: 1 << 20,
+            ..Options::default()
+        };
+        let read = read_in_batches(&database_with(&data, options), query);
+        let pages = read.group("dictionary").device_pages;
+        // Up to 4,096 rows at a time: once for their texts, and once for what is made of them.
+        let parts = 60_000_u64.div_ceil(4096) + 2;
+        assert!(
+            pages <= 2 * parts * all,
+            "{pages} of {all} pages: {query}\n{read}"
+        );
+    }
+}
+
+#[test]
+fn a_filter_over_texts_reads_the_dictionary_in_order() {
+    let data = random_graph(60_000);
+    let query = "SELECT (COUNT(*) AS ?n) { ?a <http://e/text> ?t FILTER(CONTAINS(?t, \"abc\")) }";
+    let pages = |database: &Database| {
+        let read = read_in_batches(database, query);
+        read.group("dictionary").device_pages
+    };
+    let all = pages(&database(&data));
+    let options = Options {
+        cache_bytes: 1 << 20,
+        ..Options::default()
+    };
+    // The first few solutions are tested alone, and most of the others together.
+    let read = pages(&database_with(&data, options));
+    assert!(all >= 80 && read <= 3 * all, "{read} reads of {all} pages");
+}
+
+#[test]
+fn the_first_rows_of_a_scan_read_few_pages() {
+    let database = database(&items(20_000));
+    for query in [
+        "SELECT * { ?s ?p ?o } LIMIT 10",
+        "SELECT ?s { ?s ?p ?o } OFFSET 5 LIMIT 1",
+        "ASK { ?s ?p ?o }",
+    ] {
+        let (_, plan) = analyze(&database, query);
+        assert!(plan.pages() <= 24, "{query}\n{plan}");
+    }
+}
