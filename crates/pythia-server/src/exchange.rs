@@ -257,6 +257,14 @@ impl Exchange {
         })
     }
 
+    /// Returns whether requests may come faster than they get their turns: there may be more of them than places for one
+    /// client. A connection of HTTP/1.1 sends one after the other.
+    pub(crate) fn may_queue(&self) -> bool {
+        let places = self.caller.settings.config.limits.running_per_client();
+        let open = self.caller.context.operations.metrics.open_connections();
+        self.caller.hangup.is_none() || open > places as u64
+    }
+
     /// Returns how the answer is delivered: the limits on what waits for the client, and the deadline.
     pub(crate) fn delivery(&self, turn: &Turn, timeout: Duration) -> Delivery {
         let limits = &self.caller.settings.config.limits;

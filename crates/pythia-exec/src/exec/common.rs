@@ -18,8 +18,9 @@ pub(super) struct CommonSolutions(Mutex<Common>);
 
 #[derive(Debug, Default)]
 struct Common {
-    /// Number of nodes that have not asked for the solutions.
     nodes: usize,
+    /// Number of nodes that have not asked for the solutions in this run of the plan.
+    waiting: usize,
     kept: Option<Kept>,
 }
 
@@ -67,8 +68,11 @@ impl CommonSolutions {
     /// Returns the solutions that are kept, and lets them go with the last node.
     fn take(&self) -> Option<VecDeque<RecordBatch>> {
         let mut common = self.0.lock();
-        common.nodes = common.nodes.saturating_sub(1);
-        match common.nodes {
+        if common.waiting == 0 {
+            common.waiting = common.nodes;
+        }
+        common.waiting -= 1;
+        match common.waiting {
             0 => common.kept.take().map(|kept| kept.batches),
             _ => common.kept.as_ref().map(|kept| kept.batches.clone()),
         }
@@ -76,7 +80,7 @@ impl CommonSolutions {
 
     fn keep(&self, batches: VecDeque<RecordBatch>, held: Held) {
         let mut common = self.0.lock();
-        if common.nodes > 0 {
+        if common.waiting > 0 {
             common.kept = Some(Kept { batches, held });
         }
     }

@@ -192,6 +192,12 @@ impl Parts {
         scopes: &[Variables],
         (keys, needs): (&[Variable], &[Need]),
     ) -> Option<Self> {
+        // What only tests the link's terms is part of each: it has one match, or the term has no solutions.
+        let is_test = |one: &Variables| one.iter().all(|v| v == link);
+        let mut patterns = operands.patterns().iter();
+        if !patterns.all(|(pattern, scope)| !is_test(scope) || is_set(pattern)) {
+            return None;
+        }
         let others: Vec<&Variable> = keys.iter().filter(|key| *key != link).collect();
         let has_keys = |scope: &Variables| others.iter().any(|key| scope.contains(*key));
         let mut parts = Self {
@@ -201,8 +207,6 @@ impl Parts {
             needs: needs.to_vec(),
         };
         for scope in scopes {
-            // What only tests the link's terms is part of each: it has one match, or the term has no solutions.
-            let is_test = |one: &Variables| one.iter().all(|v| v == link);
             let pattern = operands.joined(|one| is_test(one) || !one.is_disjoint(scope))?;
             if has_keys(scope) {
                 parts.keyed = Some(match parts.keyed.take() {
@@ -379,6 +383,15 @@ pub(super) fn is_plain(pattern: &GraphPattern) -> bool {
         GraphPattern::Filter { expr, inner } => {
             !draws(expr) && !has_exists(expr) && is_plain(inner)
         }
+        _ => false,
+    }
+}
+
+/// Returns whether a plain pattern has each of its solutions once, if it has one variable or none.
+fn is_set(pattern: &GraphPattern) -> bool {
+    match pattern {
+        GraphPattern::Bgp { .. } | GraphPattern::Distinct { .. } => true,
+        GraphPattern::Filter { inner, .. } => is_set(inner),
         _ => false,
     }
 }

@@ -81,17 +81,20 @@ pub(crate) async fn answer(
 
 /// Like [`answer`], for work that usually takes less time than waking a thread twice: it begins on a thread of the
 /// runtime. If it takes longer than [`AT_ONCE`] or writes more than a piece, it keeps the thread, and the runtime gets
-/// another. The work takes [`Output::overstay`] into its options.
+/// another. The work takes [`Output::overstay`] into its options. If other requests `may_queue`, they reach the queue first,
+/// so that an overload is shed there, not left unread.
 pub(crate) async fn answer_at_once(
     delivery: Delivery,
+    may_queue: bool,
     work: impl FnOnce(&mut Output) -> Result<(), HttpError> + Send + 'static,
 ) -> Result<Response, HttpError> {
     let (first, wait) = oneshot::channel();
     let guard = CancelOnDrop::new(&delivery.cancel);
     // A task of its own: the connection notices meanwhile that its client goes away, and sends pieces.
     tokio::spawn(async move {
-        // Lets other new requests reach the queue, so that an overload is shed there, not left unread.
-        tokio::task::yield_now().await;
+        if may_queue {
+            tokio::task::yield_now().await;
+        }
         let overstay = Overstay::new(Instant::now() + AT_ONCE, leave_runtime);
         let mut output = Output::new(first, delivery, Some(Arc::new(overstay)));
         let outcome = work(&mut output);

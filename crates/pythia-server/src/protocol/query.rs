@@ -112,10 +112,10 @@ pub(crate) async fn run(
     };
     let turn = exchange.turn("query", asked.text.text()?).await?;
     let delivery = exchange.delivery(&turn, asked.limits.timeout);
-    let may_be_quick = asked.may_be_quick();
+    let (may_be_quick, may_queue) = (asked.may_be_quick(), exchange.may_queue());
     let work = move |output: &mut Output| asked.answer(&exchange, &turn, output);
     match may_be_quick {
-        true => answer_at_once(delivery, work).await,
+        true => answer_at_once(delivery, may_queue, work).await,
         false => answer(delivery, work).await,
     }
 }

@@ -174,6 +174,11 @@ impl Metrics {
         OpenConnection(Arc::clone(self))
     }
 
+    /// Returns the number of open connections.
+    pub(crate) fn open_connections(&self) -> u64 {
+        self.connections_open.load(Relaxed)
+    }
+
     /// Counts a dropped log line.
     pub(crate) fn lost_line(&self) {
         self.lines_lost.fetch_add(1, Relaxed);

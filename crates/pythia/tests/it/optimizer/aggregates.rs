@@ -325,6 +325,11 @@ fn counts_of_joins_multiply_the_counts_of_their_parts() {
         count("", &format!("<http://e/n5> {a} ?h . ?h {b} ?i")),
         count("?x ?y", &format!("?x {a} ?h . ?y {b} ?h")),
         format!("SELECT (COUNT(DISTINCT ?x) AS ?n) {{ ?x {a} ?h . ?y {b} ?h }}"),
+        // A part that tests the link, and has several solutions for a term.
+        count(
+            "",
+            &format!("?x {a} ?h . ?y {b} ?h . {{ SELECT ?h {{ ?z {c} ?h }} }}"),
+        ),
         // A pattern that is not made of triple patterns.
         count(
             "",
