@@ -248,17 +248,17 @@ class Pythia(Engine):
 
 @functools.cache
 def program():
-    """The `pythia` binary: $PYTHIA, or the release build of this repository as it is now."""
+    """The `pythia` binary: $PYTHIA, or this repository as it is now, built as it is published."""
     given = os.environ.get("PYTHIA")
     if given:
         return Path(given)
     target = Path(os.environ.get("CARGO_TARGET_DIR", CACHE.parent / "target"))
     print("build pythia", flush=True)
     CACHE.mkdir(parents=True, exist_ok=True)
-    processes.run(["cargo", "build", "--release", "--locked", "-p", "pythia-cli"],
+    processes.run(["cargo", "build", "--profile", "dist", "--locked", "-p", "pythia-cli"],
                   CACHE / "build.log", cwd=REPOSITORY,
                   env={**os.environ, "CARGO_TARGET_DIR": str(target)})
-    return target / "release" / "pythia"
+    return target / "dist" / "pythia"
 
 
 ENGINES = {engine.name: engine for engine in (Pythia, Oxigraph, Virtuoso, Jena)}

@@ -14,7 +14,7 @@ use pythia_sparql::Statistic;
 use rustc_hash::FxHashMap;
 use spargebra::algebra::{AggregateExpression, AggregateFunction};
 
-use super::column::{Column, Decoded};
+use super::column::{Cell, Column, Decoded};
 use super::context::EvaluationContext;
 use super::evaluate::{CHECK_ROWS, Evaluator, Rows};
 use super::exact_sum::{self, ExactSum, to_double};
@@ -382,50 +382,44 @@ impl Accumulator {
     ) -> Result<Vec<u64>, QueryError> {
         let function = &self.aggregates[self.place].function;
         let is_average = matches!(function, Function::Avg);
-        let intern = |value: Option<Value<'_>>| match value {
-            Some(value) => context.intern_value(value).map(|id| id.0),
-            None => Ok(0),
-        };
-        match &mut self.state {
-            Accumulated::Count(counts) => counts[groups]
-                .iter()
-                .map(|&count| intern(i64::try_from(count).ok().map(Value::integer)))
+        let rows = groups.len();
+        let cells: Vec<Cell> = match &mut self.state {
+            Accumulated::Count(counts) => {
+                let count = |&count: &u64| i64::try_from(count).ok().map(Value::integer);
+                counts[groups].iter().map(count).map(Cell::from).collect()
+            }
+            Accumulated::Sum(sums, _) => (sums[groups].iter())
+                .map(|sum| sum.outcome(is_average).into())
                 .collect(),
-            Accumulated::Sum(sums, _) => sums[groups]
-                .iter()
-                .map(|sum| intern(sum.outcome(is_average)))
-                .collect(),
-            Accumulated::Extreme(extremes) => Ok(extremes[groups]
-                .iter()
-                .map(|extreme| match extreme {
+            Accumulated::Extreme(extremes) => {
+                let id = |extreme: &Extreme| match extreme {
                     Extreme::Term(id) => id.0,
                     Extreme::Empty | Extreme::Error => 0,
-                })
-                .collect()),
-            Accumulated::Sample(ids) => Ok(ids[groups].to_vec()),
-            Accumulated::States(sums, _) => sums[groups]
-                .iter()
-                .map(|sum| intern(Some(sum.to_string().into())))
+                };
+                return Ok(extremes[groups].iter().map(id).collect());
+            }
+            Accumulated::Sample(ids) => return Ok(ids[groups].to_vec()),
+            Accumulated::States(sums, _) => (sums[groups].iter())
+                .map(|sum| Cell::Value(sum.to_string().into()))
                 .collect(),
-            Accumulated::Concat(texts, _) => texts[groups]
-                .iter_mut()
-                .map(|text| intern(std::mem::take(text).finish()))
+            Accumulated::Concat(texts, _) => (texts[groups].iter_mut())
+                .map(|text| std::mem::take(text).finish().into())
                 .collect(),
-            Accumulated::Moments(moments, _) => moments[groups]
-                .iter()
-                .map(|moments| intern(moments.outcome(function)))
+            Accumulated::Moments(moments, _) => (moments[groups].iter())
+                .map(|moments| moments.outcome(function).into())
                 .collect(),
-            Accumulated::Tallies(tallies, _) => tallies[groups]
-                .iter_mut()
+            Accumulated::Tallies(tallies, _) => (tallies[groups].iter_mut())
                 .map(|tally| match function {
                     Function::Statistic(Statistic::Percentile(percent)) => {
                         context.check()?;
-                        intern(tally.percentile(*percent).map(double))
+                        Ok(tally.percentile(*percent).map(double).into())
                     }
-                    _ => statistics::mode(tally, context),
+                    _ => statistics::mode(tally, context).map(|id| Cell::Id(TermId(id))),
                 })
-                .collect(),
-        }
+                .collect::<Result<_, QueryError>>()?,
+        };
+        // The dictionary is read once for all terms.
+        Column::Cells(cells).into_ids(rows, context)
     }
 
     /// Returns the most bytes that this many groups take while they are added. Sets of `DISTINCT`, texts of
