@@ -26,7 +26,7 @@ const FEW_KEYS: f64 = 8.0;
 const COUNT_ALL: AggregateExpression = AggregateExpression::CountSolutions { distinct: false };
 
 /// The two steps of an aggregate over B.
-struct Parts {
+struct Steps {
     /// The aggregate over all solutions of B, and over those that match.
     step: AggregateExpression,
     /// Returns the result from the aggregate over all solutions, their number of times, and the one over those that match.
@@ -50,8 +50,8 @@ impl Planner<'_> {
         let Some(split) = Split::of(inner, keys) else {
             return Ok(None);
         };
-        let parts = aggregates.iter().map(|(_, one)| parts(one, &split.valued));
-        let Some(parts) = parts.collect::<Option<Vec<Parts>>>() else {
+        let steps = aggregates.iter().map(|(_, one)| steps(one, &split.valued));
+        let Some(steps) = steps.collect::<Option<Vec<Steps>>>() else {
             return Ok(None);
         };
         let mut matching = join(split.valued.clone(), split.matching.clone());
@@ -61,13 +61,13 @@ impl Planner<'_> {
             matching = join(few_keys, matching);
         }
         // If the matching ones are summed by a link to the values, so are all of them.
-        let sums = sums("matching", &parts);
+        let sums = sums("matching", &steps);
         let by_link = self.parts_to_aggregate(&matching, keys, &sums, graph)?;
-        let names: Vec<Variable> = (0..=parts.len())
+        let names: Vec<Variable> = (0..=steps.len())
             .map(|place| hidden("all", place))
             .collect();
         let all = by_link.and_then(|by_link| by_link.total(&split.valued, &names));
-        let pattern = assembled(split, (all, matching), keys, aggregates, &parts);
+        let pattern = assembled(split, (all, matching), keys, aggregates, &steps);
         let planned = self.plan(&pattern, graph, None)?;
         let names = aggregates.iter().map(|(name, _)| name);
         let columns: Vec<Variable> = keys.iter().chain(names).cloned().collect();
@@ -118,8 +118,8 @@ impl Split {
 }
 
 /// Returns the steps of all aggregates and the count of solutions, under names for `what` they are over.
-fn sums(what: &str, parts: &[Parts]) -> Vec<(Variable, AggregateExpression)> {
-    let steps = parts.iter().map(|part| part.step.clone());
+fn sums(what: &str, steps: &[Steps]) -> Vec<(Variable, AggregateExpression)> {
+    let steps = steps.iter().map(|one| one.step.clone());
     let steps = steps.chain([COUNT_ALL]).enumerate();
     steps
         .map(|(place, step)| (hidden(what, place), step))
@@ -136,7 +136,7 @@ fn assembled(
     (all, matching): (Option<GraphPattern>, GraphPattern),
     keys: &[Variable],
     aggregates: &[(Variable, AggregateExpression)],
-    parts: &[Parts],
+    steps: &[Steps],
 ) -> GraphPattern {
     let group = |inner: GraphPattern, keys: &[Variable], aggregates| GraphPattern::Group {
         inner: Box::new(inner),
@@ -145,35 +145,35 @@ fn assembled(
     };
     let times = hidden("times", 0);
     let counted = vec![(times.clone(), COUNT_ALL)];
-    let all = all.unwrap_or_else(|| group(split.valued, &[], sums("all", parts)));
+    let all = all.unwrap_or_else(|| group(split.valued, &[], sums("all", steps)));
     let all = join(group(split.groups, keys, counted), all);
     let joined = GraphPattern::LeftJoin {
         left: Box::new(all),
-        right: Box::new(group(matching, keys, sums("matching", parts))),
+        right: Box::new(group(matching, keys, sums("matching", steps))),
         expression: None,
     };
     let times = Expression::Variable(times);
     let argument = |what: &str, place| Expression::Variable(hidden(what, place));
-    let rows = argument("all", parts.len());
-    let matches = argument("matching", parts.len());
+    let rows = argument("all", steps.len());
+    let matches = argument("matching", steps.len());
     let rest = count_without(rows, times.clone(), matches);
     let mut pattern = GraphPattern::Filter {
         expr: Expression::Greater(Box::new(rest), Box::new(Expression::Literal(0.into()))),
         inner: Box::new(joined),
     };
-    for (place, (part, (name, _))) in parts.iter().zip(aggregates).enumerate() {
+    for (place, (steps, (name, _))) in steps.iter().zip(aggregates).enumerate() {
         let (all, matching) = (argument("all", place), argument("matching", place));
         pattern = GraphPattern::Extend {
             inner: Box::new(pattern),
             variable: name.clone(),
-            expression: (part.outcome)(all, times.clone(), matching),
+            expression: (steps.outcome)(all, times.clone(), matching),
         };
     }
     pattern
 }
 
 /// Returns how an aggregate over B is computed; `None` if it cannot be, or is not over B alone.
-fn parts(aggregate: &AggregateExpression, valued: &GraphPattern) -> Option<Parts> {
+fn steps(aggregate: &AggregateExpression, valued: &GraphPattern) -> Option<Steps> {
     let AggregateExpression::FunctionCall {
         name,
         expr,
@@ -184,7 +184,7 @@ fn parts(aggregate: &AggregateExpression, valued: &GraphPattern) -> Option<Parts
             aggregate,
             AggregateExpression::CountSolutions { distinct: false }
         );
-        return counts_rows.then(|| Parts {
+        return counts_rows.then(|| Steps {
             step: aggregate.clone(),
             outcome: count_without,
         });
@@ -195,7 +195,7 @@ fn parts(aggregate: &AggregateExpression, valued: &GraphPattern) -> Option<Parts
     }
     let outcome = match name {
         AggregateFunction::Count => {
-            return Some(Parts {
+            return Some(Steps {
                 step: aggregate.clone(),
                 outcome: count_without,
             });
@@ -204,7 +204,7 @@ fn parts(aggregate: &AggregateExpression, valued: &GraphPattern) -> Option<Parts
         AggregateFunction::Avg => |all, times, matching| sum_without(true, all, times, matching),
         _ => return None,
     };
-    Some(Parts {
+    Some(Steps {
         step: exact_sum::state_of(expr.clone()),
         outcome,
     })
