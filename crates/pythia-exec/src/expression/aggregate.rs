@@ -14,7 +14,7 @@ use pythia_sparql::Statistic;
 use rustc_hash::FxHashMap;
 use spargebra::algebra::{AggregateExpression, AggregateFunction};
 
-use super::column::{Cell, Column, Decoded};
+use super::column::{Column, Decoded};
 use super::context::EvaluationContext;
 use super::evaluate::{CHECK_ROWS, Evaluator, Rows};
 use super::exact_sum::{self, ExactSum, to_double};
@@ -382,44 +382,49 @@ impl Accumulator {
     ) -> Result<Vec<u64>, QueryError> {
         let function = &self.aggregates[self.place].function;
         let is_average = matches!(function, Function::Avg);
-        let rows = groups.len();
-        let cells: Vec<Cell> = match &mut self.state {
+        match &mut self.state {
             Accumulated::Count(counts) => {
                 let count = |&count: &u64| i64::try_from(count).ok().map(Value::integer);
-                counts[groups].iter().map(count).map(Cell::from).collect()
+                ids_of(counts[groups].iter().map(count), context)
             }
-            Accumulated::Sum(sums, _) => (sums[groups].iter())
-                .map(|sum| sum.outcome(is_average).into())
-                .collect(),
+            Accumulated::Sum(sums, _) => {
+                let outcomes = sums[groups].iter().map(|sum| sum.outcome(is_average));
+                ids_of(outcomes, context)
+            }
             Accumulated::Extreme(extremes) => {
                 let id = |extreme: &Extreme| match extreme {
                     Extreme::Term(id) => id.0,
                     Extreme::Empty | Extreme::Error => 0,
                 };
-                return Ok(extremes[groups].iter().map(id).collect());
+                Ok(extremes[groups].iter().map(id).collect())
             }
-            Accumulated::Sample(ids) => return Ok(ids[groups].to_vec()),
-            Accumulated::States(sums, _) => (sums[groups].iter())
-                .map(|sum| Cell::Value(sum.to_string().into()))
-                .collect(),
-            Accumulated::Concat(texts, _) => (texts[groups].iter_mut())
-                .map(|text| std::mem::take(text).finish().into())
-                .collect(),
-            Accumulated::Moments(moments, _) => (moments[groups].iter())
-                .map(|moments| moments.outcome(function).into())
-                .collect(),
-            Accumulated::Tallies(tallies, _) => (tallies[groups].iter_mut())
-                .map(|tally| match function {
-                    Function::Statistic(Statistic::Percentile(percent)) => {
+            Accumulated::Sample(ids) => Ok(ids[groups].to_vec()),
+            Accumulated::States(sums, _) => {
+                let texts = sums[groups].iter().map(|sum| Some(sum.to_string().into()));
+                ids_of(texts, context)
+            }
+            Accumulated::Concat(texts, _) => {
+                let texts = texts[groups].iter_mut();
+                ids_of(texts.map(|text| std::mem::take(text).finish()), context)
+            }
+            Accumulated::Moments(moments, _) => {
+                let outcomes = moments[groups].iter();
+                ids_of(outcomes.map(|moments| moments.outcome(function)), context)
+            }
+            Accumulated::Tallies(tallies, _) => match function {
+                Function::Statistic(Statistic::Percentile(percent)) => {
+                    let mut outcomes = Vec::with_capacity(groups.len());
+                    for tally in &mut tallies[groups] {
                         context.check()?;
-                        Ok(tally.percentile(*percent).map(double).into())
+                        outcomes.push(tally.percentile(*percent).map(double));
                     }
-                    _ => statistics::mode(tally, context).map(|id| Cell::Id(TermId(id))),
-                })
-                .collect::<Result<_, QueryError>>()?,
-        };
-        // The dictionary is read once for all terms.
-        Column::Cells(cells).into_ids(rows, context)
+                    ids_of(outcomes, context)
+                }
+                _ => (tallies[groups].iter_mut())
+                    .map(|tally| statistics::mode(tally, context))
+                    .collect(),
+            },
+        }
     }
 
     /// Returns the most bytes that this many groups take while they are added. Sets of `DISTINCT`, texts of
@@ -578,6 +583,30 @@ impl Accumulated {
             }
         }
     }
+}
+
+/// Returns the raw ids of values; 0 for none. The dictionary is read once for all of them.
+fn ids_of<'v>(
+    values: impl IntoIterator<Item = Option<Value<'v>>>,
+    context: &EvaluationContext,
+) -> Result<Vec<u64>, QueryError> {
+    let mut ids = Vec::new();
+    let (mut terms, mut places) = (Vec::new(), Vec::new());
+    for value in values {
+        let id = value.map_or(0, |value| match value.to_inline() {
+            Some(id) => id.0,
+            None => {
+                terms.push(value.into_term());
+                places.push(ids.len());
+                0
+            }
+        });
+        ids.push(id);
+    }
+    for (place, id) in places.into_iter().zip(context.intern_all(terms)?) {
+        ids[place] = id.0;
+    }
+    Ok(ids)
 }
 
 /// A sum of one group.
