@@ -12,12 +12,13 @@ use super::solutions::{NextBatch, Solutions, pull, solutions_of};
 use crate::error::QueryError;
 use crate::limits::governor::{Governor, Held};
 
-/// What the nodes share.
+/// Solutions kept by the first node that computes them, for the others.
 #[derive(Debug, Default)]
 pub(super) struct CommonSolutions(Mutex<Common>);
 
 #[derive(Debug, Default)]
 struct Common {
+    /// Number of nodes with these solutions.
     nodes: usize,
     /// Number of nodes that have not asked for the solutions in this run of the plan.
     waiting: usize,
@@ -89,7 +90,7 @@ impl CommonSolutions {
 /// A node's solutions.
 struct User<F> {
     common: Arc<CommonSolutions>,
-    /// How the node computes the solutions, and the memory for keeping them; `None` once it has them.
+    /// Function that computes the solutions, and the memory for keeping them; `None` after the first call.
     start: Option<(F, Held)>,
     batches: VecDeque<RecordBatch>,
     /// Solutions after the batches.

@@ -42,7 +42,7 @@ pub struct SolutionExec {
     properties: Arc<PlanProperties>,
     pub(super) cost: CostId,
     pub(super) estimated_rows: Option<f64>,
-    /// What the node shares with others that have the same solutions.
+    /// Solutions shared with the other nodes that have the same ones.
     common: Option<Arc<CommonSolutions>>,
 }
 

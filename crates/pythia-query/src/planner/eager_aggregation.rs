@@ -1,7 +1,7 @@
 //! Counts and sums of joins, from counts and sums of their parts ("eager aggregation").
 //!
-//! If one variable is all that links the parts of a group, each term of the variable has as many solutions as the product of
-//! the parts' solutions with it. The parts are counted by term, and the solutions of the group are never made: two patterns
+//! Parts of a group may be linked by one variable only. Then each term of the variable has as many solutions as the product
+//! of the parts' solutions with it. The parts are counted by term, and the solutions of the group are never made: two patterns
 //! with a thousand matches for each of a thousand terms have a billion of them. Numbers of one part are summed by term too,
 //! and each sum counts as often as the other parts have solutions with the term.
 
@@ -29,7 +29,7 @@ const LINKS_MAX: usize = 4;
 /// them, and to group and join the results. Estimates do not know skew, which makes more solutions and not more matches.
 const SOLUTIONS_PER_MATCH: f64 = 1.5;
 
-/// What an aggregate needs of the parts.
+/// The count or sum of the parts that an aggregate is made of.
 #[derive(Clone)]
 enum Need {
     /// The number of solutions.
@@ -38,7 +38,7 @@ enum Need {
     Sum(Expression, SumForm),
 }
 
-/// What becomes of a sum at the end.
+/// The result that a sum gives at the end.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum SumForm {
     Sum,
@@ -147,7 +147,7 @@ pub(super) struct Parts {
     keyed: Option<GraphPattern>,
     /// The other parts.
     counted: Vec<Part>,
-    /// What each aggregate needs of them.
+    /// The count or sum for each aggregate.
     needs: Vec<Need>,
 }
 
