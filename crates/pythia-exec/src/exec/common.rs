@@ -25,10 +25,11 @@ struct Common {
     kept: Option<Kept>,
 }
 
+/// Batches with their memory, which is released with the last node that reads them.
+#[derive(Clone)]
 struct Kept {
     batches: VecDeque<RecordBatch>,
-    #[expect(dead_code, reason = "held to be dropped with the batches")]
-    held: Held,
+    held: Arc<Held>,
 }
 
 impl std::fmt::Debug for Kept {
@@ -61,28 +62,29 @@ impl CommonSolutions {
                 common,
                 start,
                 batches,
+                held: None,
                 rest,
             },
         )
     }
 
     /// Returns the solutions that are kept, and lets them go with the last node.
-    fn take(&self) -> Option<VecDeque<RecordBatch>> {
+    fn take(&self) -> Option<Kept> {
         let mut common = self.0.lock();
         if common.waiting == 0 {
             common.waiting = common.nodes;
         }
         common.waiting -= 1;
         match common.waiting {
-            0 => common.kept.take().map(|kept| kept.batches),
-            _ => common.kept.as_ref().map(|kept| kept.batches.clone()),
+            0 => common.kept.take(),
+            _ => common.kept.clone(),
         }
     }
 
-    fn keep(&self, batches: VecDeque<RecordBatch>, held: Held) {
+    fn keep(&self, kept: Kept) {
         let mut common = self.0.lock();
         if common.waiting > 0 {
-            common.kept = Some(Kept { batches, held });
+            common.kept = Some(kept);
         }
     }
 }
@@ -93,6 +95,8 @@ struct User<F> {
     /// Function that computes the solutions, and the memory for keeping them; `None` after the first call.
     start: Option<(F, Held)>,
     batches: VecDeque<RecordBatch>,
+    /// Memory of the batches while they are read.
+    held: Option<Arc<Held>>,
     /// Solutions after the batches.
     rest: Option<Solutions>,
 }
@@ -108,7 +112,10 @@ impl<F> User<F> {
                 return Ok(());
             }
         }
-        self.common.keep(self.batches.clone(), held);
+        let batches = self.batches.clone();
+        let held = Arc::new(held);
+        self.held = Some(Arc::clone(&held));
+        self.common.keep(Kept { batches, held });
         Ok(())
     }
 }
@@ -117,7 +124,7 @@ impl<F: FnOnce() -> Result<Solutions> + Send + 'static> NextBatch for User<F> {
     async fn next(&mut self) -> Result<Option<RecordBatch>, QueryError> {
         if let Some((run, held)) = self.start.take() {
             match self.common.take() {
-                Some(batches) => self.batches = batches,
+                Some(kept) => (self.batches, self.held) = (kept.batches, Some(kept.held)),
                 None => self.collect(run()?, held).await?,
             }
         }
