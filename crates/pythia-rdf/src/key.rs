@@ -84,6 +84,82 @@ pub enum KeyParts<'a> {
     Triple(&'a str),
 }
 
+impl<'a> KeyParts<'a> {
+    /// Returns the parts of a term, borrowed from it; `None` for a triple term, which has no text of its own.
+    pub fn of(term: TermRef<'a>) -> Option<Self> {
+        let literal = match term {
+            TermRef::BlankNode(node) => return Some(Self::BlankNode(node.as_str())),
+            TermRef::NamedNode(node) => return Some(Self::Iri(node.as_str())),
+            TermRef::Triple(_) => return None,
+            TermRef::Literal(literal) => literal,
+        };
+        let value = literal.value();
+        Some(match literal.language() {
+            Some(language) => Self::LangString {
+                value: value.into(),
+                language,
+                direction: literal.direction(),
+            },
+            None if literal.datatype() == oxrdf::vocab::xsd::STRING => Self::String(value),
+            None => Self::TypedLiteral {
+                value: value.into(),
+                datatype: literal.datatype().as_str(),
+            },
+        })
+    }
+
+    /// Returns the term that has these parts.
+    ///
+    /// # Errors
+    /// If the text of a triple term is none.
+    pub fn into_term(self) -> Result<Term, KeyError> {
+        Ok(match self {
+            Self::BlankNode(label) => BlankNode::new_unchecked(label).into(),
+            Self::Iri(iri) => NamedNode::new_unchecked(iri).into(),
+            Self::String(value) => Literal::new_simple_literal(value).into(),
+            Self::LangString {
+                value,
+                language,
+                direction,
+            } => match direction {
+                None => Literal::new_language_tagged_literal_unchecked(value, language),
+                Some(direction) => Literal::new_directional_language_tagged_literal_unchecked(
+                    value, language, direction,
+                ),
+            }
+            .into(),
+            Self::TypedLiteral { value, datatype } => {
+                Literal::new_typed_literal(value, NamedNode::new_unchecked(datatype)).into()
+            }
+            Self::Triple(text) => {
+                triple_text::read_triple(text).map_err(|(problem, offset)| KeyError::Structure {
+                    kind: TermKind::Triple,
+                    problem,
+                    offset,
+                })?
+            }
+        })
+    }
+
+    /// Returns the bytes of the texts.
+    pub fn text_bytes(&self) -> usize {
+        match self {
+            Self::BlankNode(text) | Self::Iri(text) | Self::String(text) | Self::Triple(text) => {
+                text.len()
+            }
+            Self::LangString {
+                value,
+                language: suffix,
+                ..
+            }
+            | Self::TypedLiteral {
+                value,
+                datatype: suffix,
+            } => value.len() + suffix.len(),
+        }
+    }
+}
+
 /// The result of [`encode`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Encoded {
@@ -265,27 +341,7 @@ pub(crate) fn push_escaped(value: &[u8], out: &mut Vec<u8>) {
 /// # Errors
 /// If [`encode`] cannot have written the bytes for this kind.
 pub fn decode(key: TermKey<'_>) -> Result<Term, KeyError> {
-    Ok(match key.parts()? {
-        KeyParts::BlankNode(label) => BlankNode::new_unchecked(label).into(),
-        KeyParts::Iri(iri) => NamedNode::new_unchecked(iri).into(),
-        KeyParts::String(value) => Literal::new_simple_literal(value).into(),
-        KeyParts::LangString {
-            value,
-            language,
-            direction,
-        } => match direction {
-            None => Literal::new_language_tagged_literal_unchecked(value, language),
-            Some(direction) => Literal::new_directional_language_tagged_literal_unchecked(
-                value, language, direction,
-            ),
-        }
-        .into(),
-        KeyParts::TypedLiteral { value, datatype } => {
-            Literal::new_typed_literal(value, NamedNode::new_unchecked(datatype)).into()
-        }
-        KeyParts::Triple(text) => triple_text::read_triple(text)
-            .map_err(|(problem, offset)| key.structure(problem, offset))?,
-    })
+    key.parts()?.into_term()
 }
 
 #[cfg(test)]

@@ -25,5 +25,5 @@ pub use inline::InlineValue;
 pub use key::{Encoded, OwnedKey, TermKey};
 pub use parse::{CountingSink, ParseOptions, ParseReport, Progress, QuadSink, parse_sources};
 pub use source::Source;
-pub use term_size::term_text_bytes;
+pub use term_size::{term_text_bytes, triple_text_bytes};
 pub use write::RdfWriter;

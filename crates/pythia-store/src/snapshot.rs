@@ -9,8 +9,8 @@ use std::sync::Arc;
 use oxrdf::GraphNameRef;
 use parking_lot::Mutex;
 use pythia_io::DeviceProfile;
-use pythia_rdf::key::{self, Encoded};
-use pythia_rdf::{TermId, TermKey, TermKind, inline};
+use pythia_rdf::key::{self, Encoded, KeyParts};
+use pythia_rdf::{KeyError, TermId, TermKey, TermKind, inline};
 use rustc_hash::FxHashMap;
 
 use crate::StoreError;
@@ -401,32 +401,54 @@ impl Snapshot {
     /// # Errors
     /// [`StoreError::Corrupt`] for an id that is not in this store.
     pub fn decode(&self, ids: &[TermId]) -> Result<Vec<oxrdf::Term>, StoreError> {
+        if ids.is_sorted_by(|a, b| a < b) {
+            return self.decode_distinct(ids);
+        }
         let mut distinct: Vec<TermId> = ids.to_vec();
         distinct.sort_unstable();
         distinct.dedup();
-        let mut terms: FxHashMap<TermId, oxrdf::Term> = FxHashMap::default();
-        let mut stored = Vec::new();
-        for &id in &distinct {
-            if id.kind().is_dictionary() {
-                stored.push(id);
-            } else {
-                let literal = inline::inline_to_literal(id).ok_or_else(|| unknown_id(id))?;
-                terms.insert(id, literal.into());
-            }
-        }
-        let mut wrong = None;
-        self.decode_keys(&stored, |index, key| match key::decode(key) {
-            Ok(term) => {
-                terms.insert(stored[index], term);
-            }
-            Err(error) => wrong = Some((stored[index], error)),
+        let terms = self.decode_distinct(&distinct)?;
+        let place = |id| distinct.binary_search(id).expect("each id is among them");
+        Ok(ids.iter().map(|id| terms[place(id)].clone()).collect())
+    }
+
+    fn decode_distinct(&self, ids: &[TermId]) -> Result<Vec<oxrdf::Term>, StoreError> {
+        let inline = |id: &TermId| inline::inline_to_literal(*id).map(oxrdf::Term::from);
+        let mut terms: Vec<Option<oxrdf::Term>> = ids.iter().map(inline).collect();
+        let is_stored = |&place: &usize| ids[place].kind().is_dictionary();
+        let places: Vec<usize> = (0..ids.len()).filter(is_stored).collect();
+        let stored: Vec<TermId> = places.iter().map(|&place| ids[place]).collect();
+        self.decode_parts(&stored, |index, parts| {
+            terms[places[index]] = Some(parts.into_term()?);
+            Ok(())
         })?;
-        if let Some((id, error)) = wrong {
-            let message = format!("{id:?}: {error}");
-            return Err(StoreError::corrupt("dictionary.pages", None, message));
+        let terms = terms.into_iter().zip(ids);
+        let found = terms.map(|(term, id)| term.ok_or_else(|| unknown_id(*id)));
+        found.collect()
+    }
+
+    /// Does the same as [`Self::decode_keys`] with the parts of the keys.
+    ///
+    /// # Errors
+    /// [`StoreError::Corrupt`] for an id that is not in this store, and for an error of `f`.
+    pub fn decode_parts(
+        &self,
+        ids: &[TermId],
+        mut f: impl FnMut(usize, KeyParts<'_>) -> Result<(), KeyError>,
+    ) -> Result<(), StoreError> {
+        let mut wrong = None;
+        self.decode_keys(ids, |index, key| {
+            if let Err(error) = key.parts().and_then(|parts| f(index, parts)) {
+                wrong = Some((ids[index], error));
+            }
+        })?;
+        match wrong {
+            None => Ok(()),
+            Some((id, error)) => {
+                let message = format!("{id:?}: {error}");
+                Err(StoreError::corrupt("dictionary.pages", None, message))
+            }
         }
-        let term = |id: &TermId| terms.get(id).cloned().ok_or_else(|| unknown_id(*id));
-        ids.iter().map(term).collect()
     }
 
     /// Calls `f` with each id's index in `ids` and its key, in any order. Ids must be of dictionary kinds and may

@@ -8,7 +8,7 @@ use datafusion_common::DataFusionError;
 use datafusion_execution::TaskContext;
 use datafusion_execution::config::SessionConfig;
 use datafusion_execution::runtime_env::RuntimeEnv;
-use oxrdf::{Term, TermRef};
+use oxrdf::TermRef;
 use parking_lot::Mutex;
 use pythia_rdf::{TermId, TermKind};
 use pythia_store::{Component, End, Order, QuadPattern, Snapshot};
@@ -20,7 +20,7 @@ use super::subquery::SubqueryPlanner;
 use super::templates::Templates;
 use crate::error::QueryError;
 use crate::explain::{CostId, Explainer};
-use crate::expression::{EvaluationContext, TermResolver};
+use crate::expression::{EvaluationContext, FoundTerm, TermReader, TermResolver};
 use crate::limits::governor::{Governor, Held};
 use crate::plan::choices::Choices;
 use crate::plan::counts::Counts;
@@ -216,8 +216,8 @@ impl TermResolver for Snapshot {
         Ok(Self::resolve_all(self, terms)?)
     }
 
-    fn decode(&self, ids: &[TermId]) -> Result<Vec<Term>, QueryError> {
-        Ok(Self::decode(self, ids)?)
+    fn read(&self, ids: &[TermId], f: &mut TermReader<'_>) -> Result<(), QueryError> {
+        Ok(self.decode_parts(ids, |index, parts| f(index, FoundTerm::Parts(parts)))?)
     }
 
     fn degrees(&self, end: End, ids: &[TermId]) -> Result<Vec<u64>, QueryError> {
@@ -282,8 +282,8 @@ impl TermResolver for VisibleTerms {
         Ok(self.snapshot.resolve_all(terms)?)
     }
 
-    fn decode(&self, ids: &[TermId]) -> Result<Vec<Term>, QueryError> {
-        Ok(self.snapshot.decode(ids)?)
+    fn read(&self, ids: &[TermId], f: &mut TermReader<'_>) -> Result<(), QueryError> {
+        self.snapshot.read(ids, f)
     }
 
     fn degrees(&self, end: End, ids: &[TermId]) -> Result<Vec<u64>, QueryError> {

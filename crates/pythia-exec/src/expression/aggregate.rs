@@ -14,8 +14,9 @@ use pythia_sparql::Statistic;
 use rustc_hash::FxHashMap;
 use spargebra::algebra::{AggregateExpression, AggregateFunction};
 
-use super::column::{Column, Decoded};
+use super::column::Column;
 use super::context::EvaluationContext;
+use super::decoded::Decoded;
 use super::evaluate::{CHECK_ROWS, Evaluator, Rows};
 use super::exact_sum::{self, ExactSum, to_double};
 use super::exists::ExistsCompiler;
@@ -656,7 +657,10 @@ fn merge_sums(
             Some(other) => sum.merge(other),
             None => sum.fail(),
         }
-        held.set(held.bytes() + sum.memory_bytes() - before)?;
+        let after = sum.memory_bytes();
+        if after != before {
+            held.set(held.bytes() + after - before)?;
+        }
     }
     context.check()
 }
@@ -880,7 +884,8 @@ impl Concat {
             return self.add(Some(text.text), separator, held);
         }
         let term = column.term(row, decoded);
-        self.add(term.as_deref().and_then(spelling), separator, held)
+        let text = term.as_ref().and_then(|term| spelling(term.as_ref()));
+        self.add(text, separator, held)
     }
 
     fn add(

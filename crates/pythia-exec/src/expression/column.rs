@@ -2,22 +2,19 @@
 //! computed.
 //!
 //! Ids stay ids until their value is needed, so a variable, or a branch of `IF` or `COALESCE` that is one,
-//! returns exactly its term. Text is decoded once per batch and id, in sorted batches, and only if an
-//! operation needs it.
+//! returns exactly its term.
 
 use std::borrow::Cow;
 
 use oxrdf::Term;
-use pythia_rdf::inline::inline_to_literal;
 use pythia_rdf::{TermId, TermKind, term_text_bytes};
-use rustc_hash::FxHashMap;
 
 use super::compare::{ERROR, FALSE, TRUE, Truth, truth};
 use super::context::EvaluationContext;
+use super::decoded::{AnyTerm, Decoded};
 use super::number::Number;
 use super::value::Value;
 use crate::error::QueryError;
-use crate::limits::governor::Working;
 
 /// The result of an expression for one row.
 #[derive(Clone, Debug)]
@@ -67,79 +64,6 @@ pub(crate) enum Column<'a> {
     Constant(&'a Constant),
     /// An error in every row.
     Error,
-}
-
-/// Terms decoded so far for one batch.
-#[derive(Default)]
-pub(crate) struct Decoded {
-    terms: FxHashMap<u64, Term>,
-    /// The memory of the terms.
-    working: Option<Working>,
-}
-
-impl Decoded {
-    /// Decodes the ids of some columns for which `needed` returns true.
-    pub(crate) fn require(
-        &mut self,
-        context: &EvaluationContext,
-        columns: &[&Column<'_>],
-        needed: impl Fn(usize, TermId) -> bool,
-    ) -> Result<(), QueryError> {
-        let mut ids = Vec::new();
-        for (position, column) in columns.iter().enumerate() {
-            let mut add = |id: TermId| {
-                if id.is_bound() && !id.kind().is_inline() && needed(position, id) {
-                    ids.push(id);
-                }
-            };
-            match column {
-                Column::Ids(column) => column.iter().for_each(|&id| add(TermId(id))),
-                Column::Cells(cells) => cells.iter().for_each(|cell| match cell {
-                    Cell::Id(id) => add(*id),
-                    Cell::Error | Cell::Value(_) | Cell::Term(_) => (),
-                }),
-                Column::Truths(_) | Column::Numbers(_) | Column::Constant(_) | Column::Error => (),
-            }
-        }
-        self.add(context, ids)
-    }
-
-    /// Decodes ids that are not inline.
-    pub(crate) fn add(
-        &mut self,
-        context: &EvaluationContext,
-        mut ids: Vec<TermId>,
-    ) -> Result<(), QueryError> {
-        ids.sort_unstable();
-        ids.dedup();
-        ids.retain(|id| !self.terms.contains_key(&id.0));
-        if ids.is_empty() {
-            return Ok(());
-        }
-        let entry_bytes = 2 * size_of::<(u64, Term)>();
-        let working = self
-            .working
-            .get_or_insert_with(|| Working::new(context.governor()));
-        let terms = context.decode_charged(&ids, entry_bytes, working)?;
-        self.terms.extend(ids.iter().map(|id| id.0).zip(terms));
-        Ok(())
-    }
-
-    /// Returns a term that was decoded before.
-    pub(crate) fn term(&self, id: TermId) -> &Term {
-        self.terms
-            .get(&id.0)
-            .expect("an operation decodes the terms it reads")
-    }
-
-    /// Returns the value of an id that is inline or was decoded; `None` if unbound.
-    pub(crate) fn value(&self, id: TermId) -> Option<Value<'_>> {
-        match id.kind() {
-            TermKind::Nothing => None,
-            kind if kind.is_inline() => Value::from_inline(id),
-            _ => Some(Value::from_term(self.term(id))),
-        }
-    }
 }
 
 impl<'a> Column<'a> {
@@ -216,24 +140,19 @@ impl<'a> Column<'a> {
     }
 
     /// Returns the row's term with its own lexical form. Its id must be inline or decoded.
-    pub(crate) fn term<'v>(&'v self, row: usize, decoded: &'v Decoded) -> Option<Cow<'v, Term>> {
-        let of_id = |id: TermId| match id.kind() {
-            TermKind::Nothing => None,
-            kind if kind.is_inline() => inline_to_literal(id).map(|v| Cow::Owned(v.into())),
-            _ => Some(Cow::Borrowed(decoded.term(id))),
-        };
+    pub(crate) fn term<'v>(&'v self, row: usize, decoded: &'v Decoded) -> Option<AnyTerm<'v>> {
         match self {
-            Self::Ids(ids) => of_id(TermId(ids[row])),
-            Self::Constant(constant) => Some(Cow::Borrowed(&constant.term)),
+            Self::Ids(ids) => decoded.term(TermId(ids[row])),
+            Self::Constant(constant) => Some(AnyTerm::Borrowed(constant.term.as_ref())),
             Self::Error => None,
             Self::Truths(_) | Self::Numbers(_) => {
-                Some(Cow::Owned(self.value(row, decoded)?.into_term()))
+                Some(AnyTerm::Owned(self.value(row, decoded)?.into_term()))
             }
             Self::Cells(cells) => match &cells[row] {
                 Cell::Error => None,
-                Cell::Id(id) => of_id(*id),
-                Cell::Value(value) => Some(Cow::Owned(value.borrow().into_term())),
-                Cell::Term(term) => Some(Cow::Borrowed(term)),
+                Cell::Id(id) => decoded.term(*id),
+                Cell::Value(value) => Some(AnyTerm::Owned(value.borrow().into_term())),
+                Cell::Term(term) => Some(AnyTerm::Borrowed((**term).as_ref())),
             },
         }
     }

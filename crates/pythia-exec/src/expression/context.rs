@@ -13,11 +13,11 @@ use oxrdf::{NamedNode, Term};
 use oxsdatatypes::DateTime;
 use parking_lot::Mutex;
 use pythia_rdf::inline::inline_to_literal;
-use pythia_rdf::{TermId, TermKind, term_text_bytes};
+use pythia_rdf::{KeyError, TermId};
 use rand::rngs::StdRng;
 use rand::{RngCore, SeedableRng};
 
-use super::table::{TermResolver, TermTable};
+use super::table::{FoundTerm, TermReader, TermResolver, TermTable};
 use super::value::Value;
 use super::warnings::Warnings;
 use crate::error::QueryError;
@@ -248,71 +248,101 @@ impl EvaluationContext {
     /// Returns the terms of bound ids of any kind, in order. Sorted, distinct ids are fastest: the
     /// dictionary's pages are read in batches.
     pub fn decode(&self, ids: &[TermId]) -> Result<Vec<Term>, QueryError> {
-        if ids.iter().all(|id| id.kind().is_dictionary()) {
-            return self.decode_stored(ids);
+        let (mut terms, places) = inline_terms(ids);
+        for places in places.chunks(READ_MAX) {
+            self.check()?;
+            let part: Vec<TermId> = places.iter().map(|&place| ids[place]).collect();
+            self.read(&part, &mut |index, term| {
+                terms[places[index]] = Some(term.into_term()?);
+                Ok(())
+            })?;
         }
-        let select = |kind: fn(TermKind) -> bool| {
-            let matching = ids.iter().copied().filter(|id| kind(id.kind()));
-            matching.collect::<Vec<_>>()
-        };
-        let stored = select(TermKind::is_dictionary);
-        let mut stored = self.decode_stored(&stored)?.into_iter();
-        let computed = select(|kind| kind == TermKind::Computed);
-        let mut computed = self.terms.terms(&computed).into_iter();
-        let terms = ids.iter().map(|id| {
-            let term = match id.kind() {
-                TermKind::Computed => computed.next(),
-                kind if kind.is_dictionary() => stored.next(),
-                _ => inline_to_literal(*id).map(Term::from),
-            };
-            term.expect("every bound id has a term")
-        });
-        Ok(terms.collect())
+        Ok(all(terms))
+    }
+
+    /// Calls `f` with the index and each term, in any order. Ids must not be inline.
+    fn read(&self, ids: &[TermId], f: &mut TermReader<'_>) -> Result<(), QueryError> {
+        let is_stored = |id: &TermId| id.kind().is_dictionary();
+        if ids.iter().all(is_stored) {
+            return self.resolver.read(ids, f);
+        }
+        let of_places =
+            |places: &[usize]| -> Vec<TermId> { places.iter().map(|&place| ids[place]).collect() };
+        let (stored, computed): (Vec<usize>, Vec<usize>) =
+            (0..ids.len()).partition(|&place| is_stored(&ids[place]));
+        let mut read = |index: usize, term: FoundTerm<'_>| f(stored[index], term);
+        self.resolver.read(&of_places(&stored), &mut read)?;
+        let mut read = |index: usize, term: FoundTerm<'_>| f(computed[index], term);
+        self.terms.read(&of_places(&computed), &mut read)
     }
 }
 
+/// Returns the terms of inline ids, and the places of the others.
+fn inline_terms(ids: &[TermId]) -> (Vec<Option<Term>>, Vec<usize>) {
+    let terms = ids.iter().map(|id| inline_to_literal(*id).map(Term::from));
+    let is_other = |&place: &usize| !ids[place].kind().is_inline();
+    (terms.collect(), (0..ids.len()).filter(is_other).collect())
+}
+
+fn all(terms: Vec<Option<Term>>) -> Vec<Term> {
+    let terms = terms.into_iter();
+    let terms = terms.map(|term| term.expect("every bound id has a term"));
+    terms.collect()
+}
+
 /// Number of terms that are read from the dictionary between checks of the deadline.
-const DECODED: usize = 4096;
+const READ_MAX: usize = 4096;
 /// Number of charged terms that are read first, while their length is unknown.
-const DECODED_FIRST: usize = 64;
+const READ_FIRST: usize = 64;
 /// Approximate bytes that are read before they are charged for, estimated from the previous terms.
-const DECODED_BYTES: usize = 1 << 20;
+const READ_BYTES: usize = 1 << 20;
+/// Upper limit for the texts of a usual inline term.
+const INLINE_TEXT_BYTES: usize = 64;
 
 impl EvaluationContext {
     /// Does the same as [`Self::decode`] and charges for the terms: their texts and `each_bytes` per term.
-    /// Reads a few terms first, then as many at a time as the previous lengths allow.
     pub fn decode_charged(
         &self,
         ids: &[TermId],
         each_bytes: usize,
         charge: &mut Working,
     ) -> Result<Vec<Term>, QueryError> {
-        let mut terms = Vec::with_capacity(ids.len());
-        let (mut rest, mut count) = (ids, DECODED_FIRST);
-        while !rest.is_empty() {
-            self.check()?;
-            let (part, after) = rest.split_at(count.min(rest.len()));
-            let part = self.decode(part)?;
-            let texts_bytes: usize = part.iter().map(term_text_bytes).sum();
-            charge.add(texts_bytes + part.len() * each_bytes)?;
-            let fitting = DECODED_BYTES * part.len() / texts_bytes.max(1);
-            count = fitting.clamp(1, 8 * part.len()).min(DECODED);
-            terms.extend(part);
-            rest = after;
-        }
-        Ok(terms)
+        let inline = ids.iter().filter(|id| id.kind().is_inline()).count();
+        charge.add(inline * (INLINE_TEXT_BYTES + each_bytes))?;
+        let (mut terms, places) = inline_terms(ids);
+        let others: Vec<TermId> = places.iter().map(|&place| ids[place]).collect();
+        self.read_charged(&others, each_bytes, charge, |index, term| {
+            terms[places[index]] = Some(term.into_term()?);
+            Ok(())
+        })?;
+        Ok(all(terms))
     }
 
-    fn decode_stored(&self, ids: &[TermId]) -> Result<Vec<Term>, QueryError> {
-        if ids.len() <= DECODED {
-            return self.resolver.decode(ids);
-        }
-        let mut terms = Vec::with_capacity(ids.len());
-        for part in ids.chunks(DECODED) {
+    /// Calls `f` with the index and each term, in any order, and charges for the terms: their texts and
+    /// `each_bytes` per term. Ids must not be inline. Reads a few terms first, then as many at a time as the previous
+    /// lengths allow.
+    pub(super) fn read_charged(
+        &self,
+        ids: &[TermId],
+        each_bytes: usize,
+        charge: &mut Working,
+        mut f: impl FnMut(usize, FoundTerm<'_>) -> Result<(), KeyError>,
+    ) -> Result<(), QueryError> {
+        let (mut start, mut count) = (0, READ_FIRST);
+        while start < ids.len() {
             self.check()?;
-            terms.extend(self.resolver.decode(part)?);
+            let part = &ids[start..(start + count).min(ids.len())];
+            let mut texts_bytes = 0;
+            self.read(part, &mut |index, term| {
+                texts_bytes += term.text_bytes();
+                f(start + index, term)
+            })?;
+            charge.add(texts_bytes + part.len() * each_bytes)?;
+            let fitting = READ_BYTES * part.len() / texts_bytes.max(1);
+            count = fitting.clamp(1, 8 * part.len()).min(READ_MAX);
+            start += part.len();
         }
-        Ok(terms)
+        Ok(())
     }
 }
 
@@ -337,7 +367,9 @@ impl fmt::Debug for EvaluationContext {
 
 #[cfg(test)]
 mod tests {
-    use oxrdf::{Literal, TermRef};
+    use oxrdf::TermRef;
+    use pythia_rdf::TermKind;
+    use pythia_rdf::key::KeyParts;
 
     use super::*;
 
@@ -352,10 +384,13 @@ mod tests {
             Ok(None)
         }
 
-        fn decode(&self, ids: &[TermId]) -> Result<Vec<Term>, QueryError> {
+        fn read(&self, ids: &[TermId], f: &mut TermReader<'_>) -> Result<(), QueryError> {
             self.asked.lock().push(ids.len());
-            let text = |_: &TermId| Literal::new_simple_literal("x".repeat(self.bytes)).into();
-            Ok(ids.iter().map(text).collect())
+            let text = "x".repeat(self.bytes);
+            for index in 0..ids.len() {
+                f(index, FoundTerm::Parts(KeyParts::String(&text))).expect("a text");
+            }
+            Ok(())
         }
     }
 

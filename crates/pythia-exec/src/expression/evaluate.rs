@@ -6,17 +6,18 @@
 
 use std::borrow::Cow;
 
-use oxrdf::Term;
 use oxrdf::vocab::xsd;
+use oxrdf::{NamedNodeRef, Term};
 use pythia_rdf::inline::calendar_fields;
 use pythia_rdf::{TermId, TermKind};
 use rustc_hash::FxHashMap;
 use spargebra::algebra::Function;
 
 use super::cast::{cast, cast_string_of};
-use super::column::{Cell, Column, Decoded};
+use super::column::{Cell, Column};
 use super::compare::{Comparison, ERROR, FALSE, TRUE, Truth, truth};
 use super::context::EvaluationContext;
+use super::decoded::{AnyTerm, Decoded};
 use super::degree::degrees;
 use super::exact;
 use super::exact_sum::to_double;
@@ -120,11 +121,9 @@ impl<'a> Evaluator<'a> {
                 Value::Duration(duration) => Some(duration.negate()?.into()),
                 _ => None,
             }),
-            Node::Cast(datatype, inner) => match &**inner {
-                Node::Cast(xsd::STRING, inner) => {
-                    self.unary(inner, rows, |value| cast_string_of(value, *datatype))
-                }
-                _ => self.unary(inner, rows, |value| cast(value, *datatype)),
+            Node::Cast(target, inner) => match &**inner {
+                Node::Cast(xsd::STRING, inner) => self.cast(inner, rows, *target, cast_string_of),
+                inner => self.cast(inner, rows, *target, cast),
             },
             Node::If(parts) => self.conditional(&parts.0, &parts.1, &parts.2, rows),
             Node::Coalesce(alternatives) => self.coalesce(alternatives, rows),
@@ -231,6 +230,9 @@ impl<'a> Evaluator<'a> {
         right: &Column<'_>,
         rows: usize,
     ) -> Result<Vec<Truth>, QueryError> {
+        if let Some(truths) = compare_numbers(operator, left, right, rows) {
+            return Ok(truths);
+        }
         let mut result = vec![ERROR; rows];
         let mut undecided = Vec::new();
         let mut wanted = Vec::new();
@@ -386,6 +388,34 @@ impl<'a> Evaluator<'a> {
         Ok(Column::Cells(cells?))
     }
 
+    /// Casts values by a function.
+    fn cast(
+        &mut self,
+        inner: &'a Node,
+        rows: Rows<'_>,
+        target: NamedNodeRef<'static>,
+        cast: fn(Value<'_>, NamedNodeRef<'_>) -> Cell,
+    ) -> Result<Column<'a>, QueryError> {
+        if !matches!(target, xsd::FLOAT | xsd::DOUBLE) {
+            return self.unary(inner, rows, |value| cast(value, target));
+        }
+        let column = self.evaluate(inner, rows)?;
+        self.decoded
+            .require(self.context, &[&column], |_, _| true)?;
+        let mut numbers = Vec::with_capacity(rows.len());
+        for row in 0..rows.len() {
+            if row.is_multiple_of(CHECK_ROWS) {
+                self.context.check()?;
+            }
+            let value = column.value(row, &self.decoded);
+            numbers.push(match value.map(|value| cast(value, target)) {
+                Some(Cell::Value(Value::Number(number))) => Some(number),
+                _ => None,
+            });
+        }
+        Ok(Column::Numbers(numbers))
+    }
+
     fn conditional(
         &mut self,
         condition: &'a Node,
@@ -435,7 +465,7 @@ impl<'a> Evaluator<'a> {
         let cells = cells(self.context, &mut self.working, rows.len(), |row| {
             let terms = arguments
                 .iter()
-                .map(|column| column.term(row, decoded).map(Cow::into_owned));
+                .map(|column| column.term(row, decoded).map(AnyTerm::into_owned));
             let terms: Option<Vec<Term>> = terms.collect();
             terms.and_then(|terms| (call.function)(&terms)).into()
         });
@@ -533,7 +563,7 @@ impl<'a> Evaluator<'a> {
             !function::refuses_kind(function, id.kind())
         })?;
         if let [argument] = &arguments[..]
-            && let Some(numbers) = self.number_call(function, argument, rows.len())
+            && let Some(numbers) = self.number_call(call, argument, rows.len())
         {
             return Ok(Column::Numbers(numbers));
         }
@@ -566,14 +596,15 @@ impl<'a> Evaluator<'a> {
         Ok(Column::Cells(cells))
     }
 
-    /// Evaluates a function that gives numbers from numbers, or from inline dates. Returns `None` if it is another
-    /// function, there is another value, or a result may be too long for a [`Number`].
+    /// Evaluates a function that gives numbers from numbers, or from dates. Returns `None` if it is another function, or a
+    /// result is too long for a [`Number`].
     fn number_call(
-        &self,
-        function: &Function,
+        &mut self,
+        call: &Call,
         argument: &Column<'_>,
         rows: usize,
     ) -> Option<Vec<Option<Number>>> {
+        let function = &call.function;
         let apply = function::of_numbers(function);
         let field = function::of_calendar(function);
         if apply.is_none() && field.is_none() {
@@ -584,11 +615,21 @@ impl<'a> Evaluator<'a> {
             if id.is_some_and(|id| !id.is_bound() || function::refuses_kind(function, id.kind())) {
                 return Some(None);
             }
-            if let Some(apply) = apply {
-                return apply(argument.number(row, &self.decoded)?).map(Some);
+            let number = apply.and_then(|apply| apply(argument.number(row, &self.decoded)?));
+            if number.is_some() {
+                return Some(number);
             }
-            let fields = calendar_fields(id?)?;
-            Some(field?(fields).map(Number::from_i64))
+            if let (Some(field), Some(fields)) = (field, id.and_then(calendar_fields)) {
+                return Some(field(fields).map(Number::from_i64));
+            }
+            let Some(value) = argument.value(row, &self.decoded) else {
+                return Some(None);
+            };
+            match function::call(call, &[value], self.context, &mut self.state) {
+                None => Some(None),
+                Some(Value::Number(number)) => Some(Some(number)),
+                Some(_) => None,
+            }
         };
         (0..rows).map(value).collect()
     }
@@ -623,7 +664,7 @@ impl<'a> Evaluator<'a> {
             }
             // Avoids copying long texts for each row.
             match (id, &terms[..]) {
-                (Some(id), [term]) if function::is_itself(function, term) => Cell::Id(id),
+                (Some(id), [term]) if function::is_itself(function, term.as_ref()) => Cell::Id(id),
                 _ => function::call_with_terms(function, &terms),
             }
         });
@@ -683,6 +724,31 @@ fn cells(
     }
     working.add(bytes)?;
     Ok(cells)
+}
+
+/// Compares computed numbers with each other, with inline ones or with a constant. Returns `None` for other operands.
+fn compare_numbers(
+    operator: Comparison,
+    left: &Column<'_>,
+    right: &Column<'_>,
+    rows: usize,
+) -> Option<Vec<Truth>> {
+    if !matches!(left, Column::Numbers(_)) && !matches!(right, Column::Numbers(_)) {
+        return None;
+    }
+    let number = |column: &Column<'_>, row: usize| match column {
+        Column::Numbers(numbers) => Some(numbers[row]),
+        Column::Constant(constant) => constant.value.as_number().map(Some),
+        Column::Ids(ids) => Number::from_inline(TermId(ids[row])).map(Some),
+        _ => None,
+    };
+    let compare = |row| {
+        let operands = number(left, row)?.zip(number(right, row)?);
+        Some(truth(
+            operands.map(|(left, right)| operator.apply_numbers(left, right)),
+        ))
+    };
+    (0..rows).map(compare).collect()
 }
 
 /// Returns whether an id can be an operand of arithmetic and must be decoded.

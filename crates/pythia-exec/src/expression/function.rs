@@ -8,7 +8,7 @@ use std::hash::{Hash, Hasher};
 
 use oxiri::Iri;
 use oxrdf::vocab::{rdf, xsd};
-use oxrdf::{BaseDirection, Literal, NamedOrBlankNode, Term, Triple};
+use oxrdf::{BaseDirection, Literal, LiteralRef, NamedOrBlankNodeRef, Term, TermRef, Triple};
 use pythia_rdf::inline::CalendarFields;
 use pythia_rdf::language::recommended_form;
 use pythia_rdf::{TermId, TermKind};
@@ -20,6 +20,7 @@ use spargebra::algebra::Function;
 use super::column::Cell;
 use super::compare::{FALSE, TRUE, Truth};
 use super::context::EvaluationContext;
+use super::decoded::AnyTerm;
 use super::digest;
 use super::exact;
 use super::node::Call;
@@ -436,20 +437,24 @@ fn term_of_kind(function: &Function, kind: TermKind) -> Option<Cell> {
 }
 
 /// Evaluates a function of terms.
-pub(crate) fn call_with_terms(function: &Function, terms: &[Cow<'_, Term>]) -> Cell {
+pub(crate) fn call_with_terms(function: &Function, terms: &[AnyTerm<'_>]) -> Cell {
     use Function as F;
     match (function, terms) {
-        (F::Str, [term]) => spelling(term)
+        (F::Str, [term]) => spelling(term.as_ref())
             .map(|text| Value::from(text.to_owned()))
             .into(),
-        (F::Lang | F::LangDir | F::Datatype, [term]) => match &**term {
-            Term::Literal(literal) => literal_part(function, literal).into(),
+        (F::Lang | F::LangDir | F::Datatype, [term]) => match term.as_ref() {
+            TermRef::Literal(literal) => literal_part(function, literal).into(),
             _ => Cell::Error,
         },
-        (F::StrDt, [lexical, datatype]) => typed_literal(lexical, datatype).into(),
-        (F::Triple, [subject, predicate, object]) => triple(subject, predicate, object).into(),
-        (F::Subject | F::Predicate | F::Object, [term]) => match &**term {
-            Term::Triple(triple) => triple_part(function, triple).into(),
+        (F::StrDt, [lexical, datatype]) => {
+            typed_literal(lexical.as_ref(), datatype.as_ref()).into()
+        }
+        (F::Triple, [subject, predicate, object]) => {
+            triple(subject.as_ref(), predicate.as_ref(), object.as_ref()).into()
+        }
+        (F::Subject | F::Predicate | F::Object, [term]) => match term.as_ref() {
+            TermRef::Triple(triple) => triple_part(function, triple).into(),
             _ => Cell::Error,
         },
         _ => Cell::Error,
@@ -465,9 +470,9 @@ pub(crate) fn term_of_id(function: &Function, id: TermId) -> Option<Cell> {
 }
 
 /// Returns whether a function returns its argument unchanged.
-pub(crate) fn is_itself(function: &Function, term: &Term) -> bool {
+pub(crate) fn is_itself(function: &Function, term: TermRef<'_>) -> bool {
     match term {
-        Term::Literal(literal) => {
+        TermRef::Literal(literal) => {
             matches!(function, Function::Str) && literal.datatype() == xsd::STRING
         }
         _ => false,
@@ -475,15 +480,15 @@ pub(crate) fn is_itself(function: &Function, term: &Term) -> bool {
 }
 
 /// Returns the result of `STR`; `None` for blank nodes and triple terms.
-pub(crate) fn spelling(term: &Term) -> Option<&str> {
+pub(crate) fn spelling(term: TermRef<'_>) -> Option<&str> {
     match term {
-        Term::NamedNode(node) => Some(node.as_str()),
-        Term::Literal(literal) => Some(literal.value()),
-        Term::BlankNode(_) | Term::Triple(_) => None,
+        TermRef::NamedNode(node) => Some(node.as_str()),
+        TermRef::Literal(literal) => Some(literal.value()),
+        TermRef::BlankNode(_) | TermRef::Triple(_) => None,
     }
 }
 
-fn literal_part(function: &Function, literal: &Literal) -> Option<Value<'static>> {
+fn literal_part(function: &Function, literal: LiteralRef<'_>) -> Option<Value<'static>> {
     Some(match function {
         Function::Lang => {
             let language = recommended_form(literal.language().unwrap_or_default());
@@ -503,29 +508,29 @@ fn literal_part(function: &Function, literal: &Literal) -> Option<Value<'static>
 }
 
 /// Evaluates `STRDT`, which cannot make a language-tagged string (§17.4.2.10).
-fn typed_literal(lexical: &Term, datatype: &Term) -> Option<Term> {
-    let (Term::Literal(lexical), Term::NamedNode(datatype)) = (lexical, datatype) else {
+fn typed_literal(lexical: TermRef<'_>, datatype: TermRef<'_>) -> Option<Term> {
+    let (TermRef::Literal(lexical), TermRef::NamedNode(datatype)) = (lexical, datatype) else {
         return None;
     };
     if lexical.datatype() != xsd::STRING
-        || *datatype == rdf::LANG_STRING
-        || *datatype == rdf::DIR_LANG_STRING
+        || datatype == rdf::LANG_STRING
+        || datatype == rdf::DIR_LANG_STRING
     {
         return None;
     }
-    Some(Literal::new_typed_literal(lexical.value(), datatype.clone()).into())
+    Some(Literal::new_typed_literal(lexical.value(), datatype).into())
 }
 
-fn triple(subject: &Term, predicate: &Term, object: &Term) -> Option<Term> {
-    let subject: NamedOrBlankNode = match subject {
-        Term::NamedNode(node) => node.clone().into(),
-        Term::BlankNode(node) => node.clone().into(),
-        Term::Literal(_) | Term::Triple(_) => return None,
+fn triple(subject: TermRef<'_>, predicate: TermRef<'_>, object: TermRef<'_>) -> Option<Term> {
+    let subject: NamedOrBlankNodeRef<'_> = match subject {
+        TermRef::NamedNode(node) => node.into(),
+        TermRef::BlankNode(node) => node.into(),
+        TermRef::Literal(_) | TermRef::Triple(_) => return None,
     };
-    let Term::NamedNode(predicate) = predicate else {
+    let TermRef::NamedNode(predicate) = predicate else {
         return None;
     };
-    Some(Triple::new(subject, predicate.clone(), object.clone()).into())
+    Some(Triple::new(subject, predicate, object).into())
 }
 
 fn triple_part(function: &Function, triple: &Triple) -> Option<Term> {

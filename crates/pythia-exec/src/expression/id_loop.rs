@@ -4,9 +4,9 @@
 use pythia_rdf::TermId;
 use rustc_hash::FxHashSet;
 
-use super::column::Decoded;
 use super::compare::{Comparison, ERROR, FALSE, TRUE, Truth, truth};
 use super::context::EvaluationContext;
+use super::decoded::Decoded;
 use super::id_range::{IdRanges, STRETCH_SHIFT};
 use super::node::{ConstantComparison, IdStrategy};
 use super::number::Number;

@@ -13,7 +13,9 @@ use spargebra::algebra::Function;
 use super::CompiledExpression;
 use super::context::EvaluationContext;
 use super::evaluate::{Evaluator, Rows};
+use super::exact::Exact;
 use super::node::Node;
+use super::number::Number;
 use super::value::Value;
 use crate::error::QueryError;
 use crate::limits::governor::Held;
@@ -25,7 +27,7 @@ const WAITING_MAX: usize = 1 << 16;
 /// Number of terms that are evaluated at a time, to bound the texts held at once.
 const TERMS_AT_ONCE: usize = 1 << 12;
 /// Approximate memory of a kept value in bytes, with the free places of the table and the list.
-const VALUE_BYTES: usize = 2 * (size_of::<(u64, u32)>() + size_of::<Option<Value<'static>>>());
+const VALUE_BYTES: usize = 2 * (size_of::<(u64, u32)>() + size_of::<Kept>());
 /// Memory of a row that waits, in bytes, with the value that it may need.
 const ROW_BYTES: usize = size_of::<u32>() + size_of::<u64>() + VALUE_BYTES;
 
@@ -36,12 +38,22 @@ pub(super) struct Memo {
     width: usize,
     /// The place of each term's number.
     places: FxHashMap<u64, u32>,
-    /// `None` is an error, or a value that is no number.
-    numbers: Vec<Option<Value<'static>>>,
+    numbers: Vec<Kept>,
+    /// True if most terms of the rows that came last had not come before.
+    are_new: bool,
     /// The group and the term of each row that waits.
     groups: Vec<u32>,
     ids: Vec<u64>,
     held: Held,
+}
+
+/// A number in less space than a value takes.
+#[derive(Clone)]
+enum Kept {
+    /// An error, or a value that is no number.
+    Error,
+    Number(Number),
+    Exact(Box<Exact>),
 }
 
 /// Rows of a sum whose numbers are known.
@@ -66,6 +78,7 @@ impl Memo {
             width,
             places: FxHashMap::default(),
             numbers: Vec::new(),
+            are_new: false,
             groups: Vec::new(),
             ids: Vec::new(),
             held: Held::new(context.governor()),
@@ -95,7 +108,13 @@ impl Memo {
         expression: &CompiledExpression,
         context: &EvaluationContext,
     ) -> Result<KnownRows, QueryError> {
-        if self.numbers.len() > VALUES_MAX {
+        // Reusing memory is faster than taking more, unless the terms come again.
+        let kept_max = if self.are_new {
+            VALUES_MAX / 2
+        } else {
+            VALUES_MAX
+        };
+        if self.numbers.len() > kept_max {
             self.places.clear();
             self.numbers.clear();
         }
@@ -111,7 +130,8 @@ impl Memo {
         let places: Vec<u32> = self.ids.iter().map(place).collect();
         self.ids.clear();
         new.sort_unstable();
-        self.numbers.resize(known + new.len(), None);
+        self.numbers.resize(known + new.len(), Kept::Error);
+        self.are_new = new.len() * 2 > places.len();
         for terms in new.chunks(TERMS_AT_ONCE) {
             context.check()?;
             self.evaluate(expression, terms, context)?;
@@ -120,7 +140,7 @@ impl Memo {
         let texts = new.iter().filter(has_text).count();
         Ok(KnownRows {
             groups: std::mem::take(&mut self.groups),
-            pays: new.len() * 2 < places.len() || texts * 2 > new.len(),
+            pays: !self.are_new || texts * 2 > new.len(),
             places,
         })
     }
@@ -139,15 +159,22 @@ impl Memo {
         let mut decoded = evaluator.decoded;
         decoded.require(context, &[&column], |_, _| true)?;
         for (row, (_, place)) in terms.iter().enumerate() {
-            let value = column.value(row, &decoded).filter(Value::is_numeric);
-            self.numbers[*place as usize] = value.map(Value::into_owned);
+            self.numbers[*place as usize] = match column.value(row, &decoded) {
+                Some(Value::Number(number)) => Kept::Number(number),
+                Some(Value::Exact(exact)) => Kept::Exact(exact),
+                _ => Kept::Error,
+            };
         }
         Ok(())
     }
 
     /// Returns the number at a place; `None` is an error.
     pub(super) fn number(&self, place: u32) -> Option<Value<'_>> {
-        self.numbers[place as usize].as_ref().map(Value::borrow)
+        match &self.numbers[place as usize] {
+            Kept::Error => None,
+            Kept::Number(number) => Some(Value::Number(*number)),
+            Kept::Exact(exact) => Some(Value::Exact(exact.clone())),
+        }
     }
 }
 

@@ -14,8 +14,9 @@ use std::cmp::Ordering;
 use oxrdf::BaseDirection;
 use pythia_rdf::{TermId, TermKind};
 
-use super::column::{Column, Decoded};
+use super::column::Column;
 use super::context::EvaluationContext;
+use super::decoded::Decoded;
 use super::number::Number;
 use super::temporal::Temporal;
 use super::value::Value;

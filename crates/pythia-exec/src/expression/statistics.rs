@@ -7,8 +7,9 @@ use num_bigint::{BigInt, BigUint};
 use pythia_rdf::TermId;
 use pythia_sparql::{Divisor, Percent};
 
-use super::column::{Column, Decoded};
+use super::column::Column;
 use super::context::EvaluationContext;
+use super::decoded::Decoded;
 use super::exact_sum::to_double;
 use super::floating::{self, BinarySum, FloatingSum};
 use super::order::{compare_ids, compare_values};
@@ -273,7 +274,10 @@ fn smallest(ids: &[u64], context: &EvaluationContext) -> Result<u64, QueryError>
         decoded.require(context, &[&column], |_, _| true)?;
     }
     let value = |row| column.value(row, &decoded).expect("a term");
-    let term = |row| column.term(row, &decoded).expect("a term").to_string();
+    let term = |row| {
+        let term = column.term(row, &decoded).expect("a term");
+        term.as_ref().to_string()
+    };
     let mut first = 0;
     for row in 1..ids.len() {
         let ordering =

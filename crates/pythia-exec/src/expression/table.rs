@@ -7,18 +7,54 @@
 use std::hash::BuildHasher;
 
 use hashbrown::HashTable;
-use oxrdf::{Term, TermRef};
+use oxrdf::{Term, TermRef, Triple};
 use parking_lot::Mutex;
 use pythia_rdf::inline::inline_literal;
-use pythia_rdf::{TermId, TermKind, term_text_bytes};
+use pythia_rdf::key::KeyParts;
+use pythia_rdf::{KeyError, TermId, TermKind, term_text_bytes, triple_text_bytes};
 use pythia_store::End;
-use rustc_hash::FxBuildHasher;
+use rustc_hash::{FxBuildHasher, FxHashMap};
 
 use crate::error::QueryError;
 use crate::limits::governor::Governor;
 
 /// The smallest step in which the table reserves memory.
 const CHARGE_BYTES: usize = 4 << 10;
+
+/// A term as the store, or the query's table, has it.
+#[derive(Debug, PartialEq)]
+pub enum FoundTerm<'t> {
+    /// Texts.
+    Parts(KeyParts<'t>),
+    /// A computed triple term.
+    Triple(&'t Triple),
+}
+
+impl<'t> FoundTerm<'t> {
+    pub(super) fn of(term: &'t Term) -> Self {
+        match (term, KeyParts::of(term.as_ref())) {
+            (Term::Triple(triple), _) => Self::Triple(triple),
+            (_, parts) => Self::Parts(parts.expect("only triple terms have no parts")),
+        }
+    }
+
+    pub(super) fn into_term(self) -> Result<Term, KeyError> {
+        match self {
+            Self::Parts(parts) => parts.into_term(),
+            Self::Triple(triple) => Ok(triple.clone().into()),
+        }
+    }
+
+    pub(super) fn text_bytes(&self) -> usize {
+        match self {
+            Self::Parts(parts) => parts.text_bytes(),
+            Self::Triple(triple) => triple_text_bytes(triple),
+        }
+    }
+}
+
+/// A function that takes terms, each by its index in a list of ids.
+pub type TermReader<'f> = dyn FnMut(usize, FoundTerm<'_>) -> Result<(), KeyError> + 'f;
 
 /// The dictionary of the store that a query reads.
 pub trait TermResolver: Send + Sync {
@@ -30,8 +66,9 @@ pub trait TermResolver: Send + Sync {
         terms.iter().map(|term| self.resolve(*term)).collect()
     }
 
-    /// Returns the terms of dictionary ids, in order. Sorted, distinct ids are fastest.
-    fn decode(&self, ids: &[TermId]) -> Result<Vec<Term>, QueryError>;
+    /// Calls `f` with each dictionary id's index in `ids` and its term, in any order. Sorted, distinct ids
+    /// are fastest.
+    fn read(&self, ids: &[TermId], f: &mut TermReader<'_>) -> Result<(), QueryError>;
 
     /// Counts the quads that have each of the terms (sorted, distinct ids) as subject or as object.
     fn degrees(&self, end: End, ids: &[TermId]) -> Result<Vec<u64>, QueryError> {
@@ -56,9 +93,9 @@ impl TermResolver for NoStore {
         Ok(None)
     }
 
-    fn decode(&self, ids: &[TermId]) -> Result<Vec<Term>, QueryError> {
+    fn read(&self, ids: &[TermId], _: &mut TermReader<'_>) -> Result<(), QueryError> {
         assert!(ids.is_empty(), "no store has given out {:?}", ids[0]);
-        Ok(Vec::new())
+        Ok(())
     }
 }
 
@@ -123,38 +160,45 @@ impl TermTable {
             let id = |term: &Term| inline(term).or_else(|| state.find(hash(term), term));
             terms.iter().map(id).collect()
         };
-        let new = terms.iter().zip(&known).filter(|(_, id)| id.is_none());
-        let new: Vec<TermRef<'_>> = new.map(|(term, _)| term.as_ref()).collect();
+        let (mut distinct, mut places) = (Vec::new(), FxHashMap::default());
+        let mut new = Vec::new();
+        for (term, _) in terms.iter().zip(&known).filter(|(_, id)| id.is_none()) {
+            new.push(*places.entry(term).or_insert_with(|| {
+                distinct.push(term.as_ref());
+                distinct.len() - 1
+            }));
+        }
         // The lock is not held while the store reads.
-        let mut stored = resolver.resolve_all(&new)?.into_iter();
+        let stored = resolver.resolve_all(&distinct)?;
+        let mut new = new.into_iter();
         let mut state = self.table.lock();
         let ids = terms.into_iter().zip(known).map(|(term, known)| {
             if let Some(id) = known {
                 return Ok(id);
             }
-            let stored = stored.next().expect("an answer for each");
-            // The same term may occur twice.
+            let place = new.next().expect("a place for each");
             match state.find(hash(&term), &term) {
                 Some(id) => Ok(id),
-                None => state.insert(hash(&term), term, stored, governor),
+                None => state.insert(hash(&term), term, stored[place], governor),
             }
         });
         ids.collect()
     }
 
-    /// Returns the terms of computed ids.
+    /// Calls `f` with each computed id's index in `ids` and its term.
     ///
     /// # Panics
     /// If an id was not returned by this table.
-    pub fn terms(&self, ids: &[TermId]) -> Vec<Term> {
+    pub fn read(&self, ids: &[TermId], f: &mut TermReader<'_>) -> Result<(), QueryError> {
         let state = self.table.lock();
-        ids.iter()
-            .map(|id| {
-                debug_assert_eq!(id.kind(), TermKind::Computed);
-                let index = usize::try_from(id.payload()).expect("an index this table gave out");
-                state.terms[index].0.clone()
-            })
-            .collect()
+        for (index, id) in ids.iter().enumerate() {
+            debug_assert_eq!(id.kind(), TermKind::Computed);
+            let place = usize::try_from(id.payload()).expect("an index this table gave out");
+            let term = &state.terms[place].0;
+            let read = f(index, FoundTerm::of(term));
+            read.map_err(|error| QueryError::Execution(format!("{term}: {error}")))?;
+        }
+        Ok(())
     }
 
     /// Returns the terms looked up so far with their ids, in the order of the table.
@@ -253,8 +297,8 @@ mod tests {
             Ok((term.to_string() == "<urn:stored>").then(|| TermId::new(TermKind::Iri, 7)))
         }
 
-        fn decode(&self, _ids: &[TermId]) -> Result<Vec<Term>, QueryError> {
-            Ok(Vec::new())
+        fn read(&self, _: &[TermId], _: &mut TermReader<'_>) -> Result<(), QueryError> {
+            Ok(())
         }
     }
 
@@ -275,7 +319,13 @@ mod tests {
             stored,
             intern(NamedNode::new_unchecked("urn:stored").into())
         );
-        assert_eq!(table.terms(&[new])[0].to_string(), "<urn:new>");
+        let mut read = Vec::new();
+        let mut add = |_: usize, term: FoundTerm<'_>| {
+            read.push(term.into_term()?.to_string());
+            Ok(())
+        };
+        table.read(&[new], &mut add).expect("read");
+        assert_eq!(read, ["<urn:new>"]);
         assert!(table.memory_bytes() > 0);
     }
 

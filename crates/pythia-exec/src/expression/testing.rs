@@ -13,7 +13,7 @@ use spargebra::algebra::{Expression, GraphPattern};
 use spargebra::{Query, SparqlParser};
 
 use super::context::EvaluationContext;
-use super::table::TermResolver;
+use super::table::{FoundTerm, TermReader, TermResolver};
 use crate::error::QueryError;
 
 /// A sorted dictionary.
@@ -48,11 +48,12 @@ impl TermResolver for MemoryDictionary {
         Ok(rank.map(|rank| TermId::new(kind, rank as u64)))
     }
 
-    fn decode(&self, ids: &[TermId]) -> Result<Vec<Term>, QueryError> {
-        let terms = ids
-            .iter()
-            .map(|id| self.terms[&id.kind()][id.payload() as usize].clone());
-        Ok(terms.collect())
+    fn read(&self, ids: &[TermId], f: &mut TermReader<'_>) -> Result<(), QueryError> {
+        for (index, id) in ids.iter().enumerate() {
+            let term = &self.terms[&id.kind()][id.payload() as usize];
+            f(index, FoundTerm::of(term)).expect("a term");
+        }
+        Ok(())
     }
 
     fn sorted_payloads(&self, kind: TermKind) -> u64 {

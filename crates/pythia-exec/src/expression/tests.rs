@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use oxrdf::vocab::xsd;
 use oxrdf::{Literal, NamedNode, Term, Triple};
+use pythia_rdf::key::KeyParts;
 use pythia_rdf::{TermId, TermKind};
 
 use super::testing::{context, expression, term, variables};
@@ -575,10 +576,13 @@ fn cheap_conditions_spare_text() {
         fn resolve(&self, term: oxrdf::TermRef<'_>) -> Result<Option<TermId>, QueryError> {
             self.0.resolve(term)
         }
-        fn decode(&self, ids: &[TermId]) -> Result<Vec<Term>, QueryError> {
-            let terms = self.0.decode(ids)?;
-            assert!(!terms.contains(&term("\"untouched\"")), "decoded in vain");
-            Ok(terms)
+        fn read(&self, ids: &[TermId], f: &mut TermReader<'_>) -> Result<(), QueryError> {
+            let mut check = |index: usize, term: FoundTerm<'_>| {
+                let unwanted = FoundTerm::Parts(KeyParts::String("untouched"));
+                assert_ne!(term, unwanted, "read in vain");
+                f(index, term)
+            };
+            self.0.read(ids, &mut check)
         }
     }
     let terms = [

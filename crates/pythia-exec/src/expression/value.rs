@@ -96,9 +96,14 @@ impl<'a> Value<'a> {
         if datatype == xsd::STRING {
             return Self::String(Cow::Borrowed(lexical));
         }
-        parse_typed(lexical, datatype.as_str()).unwrap_or_else(|| Self::Other {
+        Self::from_typed(lexical, datatype.as_str())
+    }
+
+    /// Returns the value of a literal with a datatype other than `xsd:string`, borrowing its text.
+    pub fn from_typed(lexical: &'a str, datatype: &'a str) -> Self {
+        parse_typed(lexical, datatype).unwrap_or(Self::Other {
             lexical: Cow::Borrowed(lexical),
-            datatype: Cow::Borrowed(datatype.as_str()),
+            datatype: Cow::Borrowed(datatype),
         })
     }
 

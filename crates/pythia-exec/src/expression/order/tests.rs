@@ -2,6 +2,7 @@ use oxrdf::{BlankNode, Literal, NamedNode, Term, Triple};
 use proptest::prelude::*;
 
 use super::*;
+use crate::expression::TermReader;
 use crate::expression::testing::{context, term};
 
 /// Returns terms in order; those in one group are equal.
@@ -147,8 +148,8 @@ fn many_rows_are_sorted_in_chunks_and_merged() {
         fn resolve(&self, _: oxrdf::TermRef<'_>) -> Result<Option<TermId>, QueryError> {
             Ok(None)
         }
-        fn decode(&self, _: &[TermId]) -> Result<Vec<Term>, QueryError> {
-            Ok(Vec::new())
+        fn read(&self, _: &[TermId], _: &mut TermReader<'_>) -> Result<(), QueryError> {
+            Ok(())
         }
         fn sorted_payloads(&self, _: TermKind) -> u64 {
             TermId::PAYLOAD_MAX
@@ -219,8 +220,8 @@ fn a_sorted_dictionary_is_not_read() {
         fn resolve(&self, _: oxrdf::TermRef<'_>) -> Result<Option<TermId>, QueryError> {
             Ok(None)
         }
-        fn decode(&self, ids: &[TermId]) -> Result<Vec<Term>, QueryError> {
-            panic!("decoded {ids:?}");
+        fn read(&self, ids: &[TermId], _: &mut TermReader<'_>) -> Result<(), QueryError> {
+            panic!("read {ids:?}");
         }
         fn sorted_payloads(&self, _: TermKind) -> u64 {
             10
