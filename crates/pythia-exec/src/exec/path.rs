@@ -43,6 +43,9 @@ const STARTS_OF_CLOSURE: usize = 64;
 /// Approximate number of pairs of a closure that are made together.
 const PAIRS: usize = 1 << 16;
 
+/// Number of pairs of a closure that are made first, because a LIMIT may need no more.
+const FIRST_PAIRS: usize = 1 << 10;
+
 /// Number of edges that can be read and condensed in the time of one visit of a search.
 const EDGES_PER_VISIT: u64 = 2;
 
@@ -499,7 +502,8 @@ impl PropertyPath {
             return Ok(None);
         }
         let mut pairs = Joined::new(&self.context);
-        let most = PAIRS / STARTS_OF_CLOSURE * self.together.min(STARTS_OF_CLOSURE);
+        let pairs_max = if *next == 0 { FIRST_PAIRS } else { PAIRS };
+        let most = pairs_max / STARTS_OF_CLOSURE * self.together.min(STARTS_OF_CLOSURE);
         let mut place = *next;
         while place < closure.nodes() && pairs.starts.len() < most {
             let start = closure.node(place);

@@ -1,17 +1,19 @@
 //! ORDER BY: all solutions, or only as many as a LIMIT needs.
 
+use std::cmp::Ordering;
 use std::ops::Range;
 use std::sync::Arc;
 
 use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
 use futures::stream;
+use pythia_rdf::TermId;
 
 use super::batch::{BATCH_ROWS, id_columns, record_batch};
 use super::context::QueryContext;
 use super::solutions::{Execute, Solutions, pull, solutions};
 use crate::error::QueryError;
-use crate::expression::order::{ColumnKinds, SortColumn, SortKeys};
+use crate::expression::order::{ColumnKinds, SortColumn, SortKeys, compare_ids};
 use crate::limits::governor::Share;
 use crate::limits::spill::file::SpillFile;
 use crate::limits::spill::merge::{Merge, SortedRun, SortedWriter};
@@ -59,6 +61,8 @@ struct Sorter {
     kinds: Vec<ColumnKinds>,
     /// Solutions, each with the ids of its computed keys.
     rows: RowStore,
+    /// First key of the last row within the limit so far. Rows after it by this key alone are not needed.
+    worst: Option<TermId>,
     overflow: Option<RowWriter>,
     given: usize,
     output: Output,
@@ -89,6 +93,7 @@ impl Sorter {
             key_places,
             sort,
             rows: RowStore::new(width),
+            worst: None,
             overflow: None,
             given: 0,
             output: Output::Reading,
@@ -127,6 +132,9 @@ impl Sorter {
             let end = (start + BATCH_ROWS).min(batch.num_rows());
             self.make_room(end - start)?;
             for number in start..end {
+                if self.is_beyond(&columns, number) {
+                    continue;
+                }
                 for (cell, column) in row.iter_mut().zip(&columns) {
                     *cell = column[number];
                 }
@@ -139,13 +147,29 @@ impl Sorter {
         Ok(())
     }
 
+    /// Returns whether a row is beyond the limit, if the id of its first key tells.
+    fn is_beyond(&self, columns: &[&[u64]], row: usize) -> bool {
+        let Some(worst) = self.worst else {
+            return false;
+        };
+        let key = TermId(columns[self.key_places[0]][row]);
+        if !key.is_bound() {
+            return false;
+        }
+        let beyond = match self.sort.keys[0].descending {
+            true => Ordering::Less,
+            false => Ordering::Greater,
+        };
+        compare_ids(key, worst, &self.context.evaluation) == Some(beyond)
+    }
+
     /// Makes room for more rows, or redirects them to a file.
     fn make_room(&mut self, more: usize) -> Result<(), QueryError> {
         if self.overflow.is_some() {
             return Ok(());
         }
         let keep = self.sort.limit.unwrap_or(usize::MAX).saturating_mul(SLACK);
-        if self.rows.len() > keep.max(BATCH_ROWS * SLACK) {
+        if self.rows.len() > keep.max(BATCH_ROWS) {
             self.cut_back()?;
         }
         let rows = self.rows.len() + more;
@@ -162,6 +186,11 @@ impl Sorter {
         let Some(best) = self.sort_held()? else {
             return self.overflow();
         };
+        let is_full = best.len() >= self.sort.limit.unwrap_or(usize::MAX);
+        if let (Some(&place), Some(&last), true) = (self.key_places.first(), best.last(), is_full) {
+            let key = TermId(self.rows.row(last as usize)[place]);
+            self.worst = Some(key).filter(|key| key.is_bound());
+        }
         let mut rows = RowStore::new(self.rows.width());
         for row in best {
             rows.push(self.rows.row(row as usize));
