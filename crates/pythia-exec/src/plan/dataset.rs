@@ -39,6 +39,11 @@ pub enum GraphScope {
 impl GraphScope {
     /// The default graph.
     pub const DEFAULT: Self = Self::Fixed(GraphFilter::One(TermId::DEFAULT_GRAPH));
+
+    /// Returns whether the graphs that the store has are the same for all solutions.
+    pub fn is_fixed(&self) -> bool {
+        matches!(self, Self::Fixed(_) | Self::Merged)
+    }
 }
 
 /// Graphs that are merged: a triple of several of them occurs once.

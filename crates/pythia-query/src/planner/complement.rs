@@ -43,8 +43,7 @@ impl Planner<'_> {
         aggregates: &[(Variable, AggregateExpression)],
         graph: &GraphScope,
     ) -> Result<Option<Planned>, QueryError> {
-        let is_fixed = matches!(graph, GraphScope::Fixed(_) | GraphScope::Merged);
-        if !is_fixed || !self.inserted.is_empty() || keys.is_empty() || aggregates.is_empty() {
+        if !self.is_independent(graph) || keys.is_empty() || aggregates.is_empty() {
             return Ok(None);
         }
         let Some(split) = Split::of(inner, keys) else {

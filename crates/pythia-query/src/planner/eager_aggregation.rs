@@ -73,10 +73,8 @@ impl Planner<'_> {
         aggregates: &[(Variable, AggregateExpression)],
         graph: &GraphScope,
     ) -> Result<Option<Parts>, QueryError> {
-        let is_fixed = matches!(graph, GraphScope::Fixed(_) | GraphScope::Merged);
         let bound = certain(inner);
-        if !is_fixed
-            || !self.inserted.is_empty()
+        if !self.is_independent(graph)
             || aggregates.is_empty()
             || bound != in_scope(inner)
             || !keys.iter().all(|key| bound.contains(key))
@@ -140,9 +138,9 @@ fn need(aggregate: &AggregateExpression, bound: &Variables) -> Option<Need> {
     is_over_solutions.then(|| Need::Sum(expr.clone(), form))
 }
 
-/// A group whose parts are linked by one variable.
+/// A group whose parts are linked by one variable, or share none.
 pub(super) struct Parts {
-    link: Variable,
+    link: Option<Variable>,
     /// The part with the keys, unless the link is the only key or there is none.
     keyed: Option<GraphPattern>,
     /// The other parts.
@@ -161,24 +159,29 @@ struct Part {
 }
 
 impl Parts {
-    /// Splits a group at each of the variables that leave the most parts.
+    /// Splits a group into the parts that share no variable, or at each of the variables that leave the most parts.
     fn of(operands: &Operands<'_>, keys: &[Variable], needs: &[Need]) -> Vec<Self> {
         let patterns = operands.patterns();
         let are_plain = patterns.iter().all(|(pattern, _)| is_plain(pattern));
         if !(2..=OPERANDS_MAX).contains(&patterns.len()) || !are_plain {
             return Vec::new();
         }
+        let unlinked = scopes_at(operands, None);
+        if let Some(scopes) = unlinked.filter(|scopes| scopes.len() > 1) {
+            let parts = Self::at(operands, None, &scopes, (keys, needs));
+            return parts.into_iter().collect();
+        }
         let mut links: Vec<&Variable> = patterns.iter().flat_map(|(_, scope)| scope).collect();
         links.sort_unstable_by_key(|link| link.as_str());
         links.dedup();
         let divided = links.into_iter().filter_map(|link| {
-            let scopes = scopes_at(operands, link)?;
+            let scopes = scopes_at(operands, Some(link))?;
             (scopes.len() > 1).then_some((link, scopes))
         });
         let mut divided: Vec<_> = divided.collect();
         divided.sort_by_key(|(_, scopes)| std::cmp::Reverse(scopes.len()));
         let split = |(link, scopes): (&Variable, Vec<Variables>)| {
-            Self::at(operands, link, &scopes, (keys, needs))
+            Self::at(operands, Some(link), &scopes, (keys, needs))
         };
         let split = divided.into_iter().filter_map(split);
         split.take(LINKS_MAX).collect()
@@ -188,20 +191,20 @@ impl Parts {
     /// the part with the keys, or if there is only that part.
     fn at(
         operands: &Operands<'_>,
-        link: &Variable,
+        link: Option<&Variable>,
         scopes: &[Variables],
         (keys, needs): (&[Variable], &[Need]),
     ) -> Option<Self> {
         // What only tests the link's terms is part of each: it has one match, or the term has no solutions.
-        let is_test = |one: &Variables| one.iter().all(|v| v == link);
+        let is_test = |one: &Variables| one.iter().all(|v| Some(v) == link);
         let mut patterns = operands.patterns().iter();
         if !patterns.all(|(pattern, scope)| !is_test(scope) || is_set(pattern)) {
             return None;
         }
-        let others: Vec<&Variable> = keys.iter().filter(|key| *key != link).collect();
+        let others: Vec<&Variable> = keys.iter().filter(|key| Some(*key) != link).collect();
         let has_keys = |scope: &Variables| others.iter().any(|key| scope.contains(*key));
         let mut parts = Self {
-            link: link.clone(),
+            link: link.cloned(),
             keyed: None,
             counted: Vec::new(),
             needs: needs.to_vec(),
@@ -263,7 +266,7 @@ impl Parts {
                 Need::Count => sum_of(Expression::Variable(count_name(place))),
                 Need::Sum(..) => {
                     let is_its = self.counted[place].sums.contains(&place_of_need);
-                    let sum = Expression::Variable(sum_name(place_of_need));
+                    let sum = Expression::Variable(sum_name(self.first_sum(place_of_need)));
                     is_its.then(|| exact_sum::merged(sum))?
                 }
             };
@@ -277,6 +280,17 @@ impl Parts {
         })
     }
 
+    /// Returns the first of the aggregates with the same sum, which SUM and AVG of one expression share.
+    fn first_sum(&self, aggregate: usize) -> usize {
+        let sum = |need: &Need| match need {
+            Need::Count => None,
+            Need::Sum(expression, form) => Some((expression.clone(), *form == SumForm::State)),
+        };
+        let own = sum(&self.needs[aggregate]);
+        let first = self.needs.iter().position(|need| sum(need) == own);
+        first.unwrap_or(aggregate)
+    }
+
     fn by_link(&self, place: usize) -> GraphPattern {
         let part = &self.counted[place];
         let count = AggregateExpression::CountSolutions { distinct: false };
@@ -286,12 +300,31 @@ impl Parts {
             }
             Need::Count => unreachable!("counts are over all parts"),
         };
-        let own = part.sums.iter().map(sum);
+        let is_first = |aggregate: &&usize| self.first_sum(**aggregate) == **aggregate;
+        let own = part.sums.iter().filter(is_first).map(sum);
         GraphPattern::Group {
             inner: Box::new(part.pattern.clone()),
-            variables: vec![self.link.clone()],
+            variables: self.link.iter().cloned().collect(),
             aggregates: own.chain([(count_name(place), count)]).collect(),
         }
+    }
+
+    /// Returns the join of the keyed part and of the groups of the others.
+    fn joined(&self) -> GraphPattern {
+        let groups = (0..self.counted.len()).map(|place| self.by_link(place));
+        let joined = self.keyed.iter().cloned().chain(groups).reduce(join);
+        let joined = joined.expect("at least one part is counted");
+        if self.link.is_some() {
+            return joined;
+        }
+        // Without keys, a part has a group even if it has no solutions.
+        (0..self.counted.len()).fold(joined, |inner, place| GraphPattern::Filter {
+            expr: Expression::Greater(
+                Box::new(Expression::Variable(count_name(place))),
+                Box::new(Expression::Literal(0.into())),
+            ),
+            inner: Box::new(inner),
+        })
     }
 
     /// Returns the pattern of the keys and the aggregates with these names.
@@ -308,7 +341,7 @@ impl Parts {
         let sum_of_part = |aggregate: usize| {
             let mut parts = self.counted.iter();
             let part = parts.position(|part| part.sums.contains(&aggregate));
-            let sum = Expression::Variable(sum_name(aggregate));
+            let sum = Expression::Variable(sum_name(self.first_sum(aggregate)));
             match product(part) {
                 Some(times) => exact_sum::times(sum, times),
                 None => sum,
@@ -318,28 +351,20 @@ impl Parts {
         let aggregate = |(place, need): (usize, &Need)| match need {
             Need::Count => {
                 let product = product(None).expect("at least one part is counted");
-                (names[place].clone(), sum_of(product))
+                Some((names[place].clone(), sum_of(product)))
             }
             Need::Sum(..) => {
-                let merged = exact_sum::merged(sum_of_part(place));
                 let name = match is_state(need) {
                     true => names[place].clone(),
-                    false => merged_name(place),
+                    false if self.first_sum(place) == place => merged_name(place),
+                    false => return None,
                 };
-                (name, merged)
+                Some((name, exact_sum::merged(sum_of_part(place))))
             }
         };
-        let aggregates = needs.iter().enumerate().map(aggregate).collect();
-        let mut joined = self.keyed.clone();
-        for place in 0..self.counted.len() {
-            let group = self.by_link(place);
-            joined = Some(match joined {
-                Some(other) => join(other, group),
-                None => group,
-            });
-        }
+        let aggregates = needs.iter().enumerate().filter_map(aggregate).collect();
         let group = GraphPattern::Group {
-            inner: Box::new(joined.expect("at least one part is counted")),
+            inner: Box::new(self.joined()),
             variables: keys.to_vec(),
             aggregates,
         };
@@ -348,7 +373,7 @@ impl Parts {
             .enumerate()
             .filter_map(|(place, need)| match need {
                 Need::Sum(_, form @ (SumForm::Sum | SumForm::Average)) => {
-                    let merged = Expression::Variable(merged_name(place));
+                    let merged = Expression::Variable(merged_name(self.first_sum(place)));
                     let none = Expression::Literal(exact_sum::empty_state());
                     let once = Expression::Literal(1.into());
                     let is_average = *form == SumForm::Average;
@@ -396,16 +421,19 @@ fn is_set(pattern: &GraphPattern) -> bool {
     }
 }
 
-/// Returns the variables of each part that is left without a variable; `None` if a part is not linked by it.
-fn scopes_at(operands: &Operands<'_>, link: &Variable) -> Option<Vec<Variables>> {
+/// Returns the variables of each part that is left without a variable, if there is one; `None` if a part is not linked by it.
+fn scopes_at(operands: &Operands<'_>, link: Option<&Variable>) -> Option<Vec<Variables>> {
     let mut parts: Vec<Variables> = Vec::new();
     for (_, scope) in operands.patterns() {
-        let own: Variables = scope.iter().filter(|v| *v != link).cloned().collect();
+        let own: Variables = scope.iter().filter(|v| Some(*v) != link).cloned().collect();
         if own.is_empty() || parts.iter().any(|part| !part.is_disjoint(&own)) {
             continue;
         }
-        parts.push(operands.reached(own, Some(link)));
+        parts.push(operands.reached(own, link));
     }
+    let Some(link) = link else {
+        return Some(parts);
+    };
     let is_linked = |part: &Variables| {
         let mut patterns = operands.patterns().iter();
         patterns.any(|(_, scope)| scope.contains(link) && !scope.is_disjoint(part))
@@ -414,7 +442,7 @@ fn scopes_at(operands: &Operands<'_>, link: &Variable) -> Option<Vec<Variables>>
 }
 
 /// Returns whether two parts are one triple pattern each, and the same but for the name of the other variable.
-fn is_same(left: &GraphPattern, right: &GraphPattern, link: &Variable) -> bool {
+fn is_same(left: &GraphPattern, right: &GraphPattern, link: Option<&Variable>) -> bool {
     let only = |pattern: &GraphPattern| match pattern {
         GraphPattern::Bgp { patterns } => match &patterns[..] {
             [triple] => renamed(triple, link),
@@ -426,11 +454,11 @@ fn is_same(left: &GraphPattern, right: &GraphPattern, link: &Variable) -> bool {
 }
 
 /// Returns a triple pattern with a fixed name for its only variable besides the link; `None` if it has others.
-fn renamed(triple: &TriplePattern, link: &Variable) -> Option<TriplePattern> {
+fn renamed(triple: &TriplePattern, link: Option<&Variable>) -> Option<TriplePattern> {
     let other = Variable::new_unchecked("_:other");
     let mut names = Variables::new();
     let mut term = |term: &TermPattern| match term {
-        TermPattern::Variable(v) if v != link => {
+        TermPattern::Variable(v) if Some(v) != link => {
             names.insert(v.clone());
             Some(TermPattern::Variable(other.clone()))
         }

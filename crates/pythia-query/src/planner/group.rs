@@ -16,6 +16,7 @@ use super::builder::Builder;
 use super::constant_bind;
 use super::element::{Element, PatternGraph, PatternTerm, Triple};
 use super::labelled;
+use super::outer_join;
 use super::path_estimate::estimate;
 use super::triple_term::{Unfinished, ground_term};
 use super::{PlanError, Planner, Planning, sequence};
@@ -88,6 +89,11 @@ impl Planner<'_> {
         if let Some(inside) = constant_bind::inside(builder, expression, inner) {
             self.extend_filter(builder, &inside.filter, inside.pattern, graph)?;
             return self.push_bind(builder, inside.variable, inside.constant, graph);
+        }
+        let inserted = self.inserted.iter().map(|(variable, _)| variable);
+        let inserted: Variables = inserted.chain(&builder.inserted).cloned().collect();
+        if let Some(joined) = outer_join::joined_for(expression, inner, &inserted) {
+            return self.extend_filter(builder, expression, &joined, graph);
         }
         let (bound, scope) = (certain(inner), in_scope(inner));
         let mut operands = Vec::new();

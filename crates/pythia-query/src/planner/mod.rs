@@ -28,6 +28,7 @@ mod long;
 mod metadata;
 mod operand;
 mod order;
+mod outer_join;
 mod path_count;
 mod path_estimate;
 mod pattern;
@@ -132,6 +133,11 @@ impl<'a> Planner<'a> {
         let mut planned = planner.plan(pattern, graph, needed)?;
         common::keep_repeated(&mut planned.plan);
         Ok(planned)
+    }
+
+    /// Returns whether a pattern has the same solutions alone: its graphs are fixed, and no terms are inserted from outside.
+    fn is_independent(&self, graph: &GraphScope) -> bool {
+        graph.is_fixed() && self.inserted.is_empty()
     }
 
     /// Returns the cardinalities that the query may use.

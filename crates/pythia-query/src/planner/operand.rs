@@ -39,7 +39,7 @@ impl Planner<'_> {
         if group.rest.is_empty() && group.paths.is_empty() {
             return;
         }
-        if !matches!(graph, GraphScope::Fixed(_) | GraphScope::Merged) {
+        if !graph.is_fixed() {
             return;
         }
         self.take_alternatives(builder, group);

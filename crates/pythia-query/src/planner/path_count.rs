@@ -31,8 +31,7 @@ impl Planner<'_> {
     ) -> Option<Variable> {
         let bound = certain(inner);
         let counts_all = aggregates.iter().all(|(_, one)| counts_all(one, &bound));
-        let is_fixed = matches!(graph, GraphScope::Fixed(_) | GraphScope::Merged);
-        if !self.inserted.is_empty() || !is_fixed || !counts_all {
+        if !self.is_independent(graph) || !counts_all {
             return None;
         }
         let mut group = Operands::default();

@@ -89,11 +89,9 @@ impl Planner<'_> {
         Ok(())
     }
 
-    /// Returns whether terms inserted from outside, or a graph that varies, leave the meaning of a pattern as it is alone,
-    /// and the group has triple patterns to compare with.
+    /// Returns whether a pattern means the same alone, and the group has triple patterns to compare with.
     fn has_patterns_alone(&self, group: &Operands<'_>, graph: &GraphScope) -> bool {
-        let is_fixed = matches!(graph, GraphScope::Fixed(_) | GraphScope::Merged);
-        is_fixed && self.inserted.is_empty() && !group.triples.is_empty()
+        self.is_independent(graph) && !group.triples.is_empty()
     }
 
     /// Begins the pipeline with the solutions of an `EXISTS` of the group, and removes that filter, if this saves reads.
@@ -152,8 +150,7 @@ impl Planner<'_> {
     ) -> Result<bool, PlanError> {
         let mut group = Operands::default();
         take_apart(large, &mut group);
-        let is_fixed = matches!(graph, GraphScope::Fixed(_) | GraphScope::Merged);
-        if !is_fixed || group.triples.is_empty() {
+        if !graph.is_fixed() || group.triples.is_empty() {
             return Ok(false);
         }
         let rows = self.rows_alone(small, graph)?;

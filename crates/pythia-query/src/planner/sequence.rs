@@ -11,6 +11,7 @@ use spargebra::algebra::{
 
 use super::Planner;
 use super::builder::Planned;
+use super::outer_join;
 use super::path_count::sum_of;
 use pythia_exec::error::QueryError;
 use pythia_exec::plan::dataset::GraphScope;
@@ -212,6 +213,12 @@ impl Planner<'_> {
     ) -> Result<Planned, QueryError> {
         if let Some(planned) = self.group_from_counts(inner, keys, aggregates, graph)? {
             return Ok(planned);
+        }
+        if keys.is_empty()
+            && self.inserted.is_empty()
+            && let Some(joined) = outer_join::joined_for_counts(aggregates, inner)
+        {
+            return self.group(&joined, keys, aggregates, graph);
         }
         if let Some(planned) = self.complement(inner, keys, aggregates, graph)? {
             return Ok(planned);

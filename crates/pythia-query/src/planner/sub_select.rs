@@ -7,6 +7,7 @@ use pythia_sparql::scope::{Variables, certain, draws, in_scope, variables_of};
 use spargebra::algebra::GraphPattern;
 
 use super::builder::Builder;
+use super::components::join;
 use super::group::{GroupFilter, Operands};
 use super::semi_join::has_exists;
 use super::{PlanError, Planner, sequence};
@@ -63,34 +64,37 @@ impl Planner<'_> {
         Ok(joined.or(found))
     }
 
-    /// Returns the sub-SELECT with its keys confined to the terms that the triple patterns outside give them, if these are
-    /// far fewer than the matches of any pattern inside.
+    /// Returns the sub-SELECT with its keys confined to the terms that the triple patterns and VALUES outside give them, if
+    /// these are far fewer than the matches of any pattern inside.
     fn confined_keys(
         &self,
         pattern: &GraphPattern,
         group: &Operands<'_>,
         graph: &GraphScope,
     ) -> Result<Option<GraphPattern>, PlanError> {
-        let patterns = group.triples.iter().map(|triple| (*triple).clone());
-        let outside = GraphPattern::Bgp {
-            patterns: patterns.collect(),
+        let own = in_scope(pattern);
+        let triples = group.triples.iter().map(|triple| (*triple).clone());
+        let triples = GraphPattern::Bgp {
+            patterns: triples.collect(),
         };
-        let shared = &certain(&outside) & &in_scope(pattern);
-        let Some(inner) = grouped(pattern) else {
+        let operands = group.operands.iter().map(|pattern| &**pattern);
+        let values = operands.chain(group.rest.iter().copied());
+        let values = values.filter(|one| matches!(one, GraphPattern::Values { .. }));
+        let outside = values.cloned().chain([triples]);
+        let outside = outside.filter(|one| !certain(one).is_disjoint(&own));
+        let (Some(outside), Some(inner)) = (outside.reduce(join), grouped(pattern)) else {
             return Ok(None);
         };
-        if shared.is_empty()
-            || !shared.is_subset(&certain(inner))
-            || !self.is_far_smaller(&outside, inner, graph)?
-        {
+        let shared = &certain(&outside) & &own;
+        if !shared.is_subset(&certain(inner)) || !self.is_far_smaller(&outside, inner, graph)? {
             return Ok(None);
         }
         let terms = super::semi_join::distinct(outside, &shared);
-        let join = |inner: &GraphPattern| GraphPattern::Join {
+        let select = |inner: &GraphPattern| GraphPattern::Join {
             left: Box::new(terms.clone()),
             right: Box::new(inner.clone()),
         };
-        Ok(inside_groups(pattern, &shared, &join))
+        Ok(inside_groups(pattern, &shared, &select))
     }
 }
 

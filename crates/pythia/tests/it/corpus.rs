@@ -11,6 +11,8 @@ const WORKS: u64 = 600;
 /// Work that is not counted: pages of directories and of the dictionary, a row for each step.
 const PAGES_FREE: u64 = 24;
 const ROWS_FREE: u64 = 64;
+/// Rows of the first batches of each step, of which a LIMIT needs some.
+const ROWS_FREE_WITH_LIMIT: u64 = 4096;
 /// Queries that do more than 1.5 times the work of their counterparts. A query that no longer does must be removed.
 const OVER: &[&str] = &["constant-12"];
 
@@ -65,8 +67,12 @@ fn queries_do_little_more_than_those_written_by_hand() {
             assert_eq!(lines, theirs, "{}\n{plan}", pair.id);
             assert_eq!(lines, expected, "{}\n{by_hand}", pair.id);
         }
+        let rows_free = match pair.query.contains("LIMIT") {
+            true => ROWS_FREE_WITH_LIMIT,
+            false => ROWS_FREE,
+        };
         let is_over = plan.pages() > by_hand.pages() * 3 / 2 + PAGES_FREE
-            || rows(&plan) > rows(&by_hand) * 3 / 2 + ROWS_FREE;
+            || rows(&plan) > rows(&by_hand) * 3 / 2 + rows_free;
         if is_over != OVER.contains(&pair.id.as_str()) {
             wrong.push(format!(
                 "{}: {is_over}: {} pages, {} rows\n{plan}\nby hand: {} pages, {} rows\n{by_hand}",

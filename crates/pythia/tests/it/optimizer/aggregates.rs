@@ -313,6 +313,23 @@ fn counts_of_joins_multiply_the_counts_of_their_parts() {
             "",
             &format!("?x {a} ?h . ?y {b} ?h . ?z {c} ?h FILTER(STR(?x) = \"x\")"),
         ),
+        // Parts that share no variable.
+        count("", &format!("?x {a} ?h . ?y {b} ?i")),
+        count("", &format!("?x {a} ?h . ?y {a} ?i . ?z {c} ?j")),
+        count("", &format!("?x {a} ?h . ?y {a} ?h . ?z {c} ?j")),
+        count("?h", &format!("?x {a} ?h . ?y {b} ?i")),
+        count(
+            "?h",
+            &format!("?x {a} ?h . ?y {b} ?i FILTER(STR(?i) = \"x\")"),
+        ),
+        count(
+            "",
+            &format!("?x {a} ?h . ?y {b} ?i FILTER(STR(?i) = \"x\")"),
+        ),
+        count(
+            "",
+            &format!("?x {a} ?h . ?y {b} ?i . <http://e/n2> <http://e/type> <http://e/T>"),
+        ),
     ];
     let enumerated = [
         // Two links, a cycle, a condition over two parts, few solutions, and distinct terms.
@@ -330,6 +347,9 @@ fn counts_of_joins_multiply_the_counts_of_their_parts() {
             "",
             &format!("?x {a} ?h . ?y {b} ?h . {{ SELECT ?h {{ ?z {c} ?h }} }}"),
         ),
+        // Keys or a condition in all parts that share no variable.
+        count("?h ?i", &format!("?x {a} ?h . ?y {b} ?i")),
+        count("", &format!("?x {a} ?h . ?y {b} ?i FILTER(?h < ?i)")),
         // A pattern that is not made of triple patterns.
         count(
             "",
@@ -385,6 +405,9 @@ fn sums_over_joins_are_sums_of_the_sums_of_a_part() {
             "(SUM(?v) AS ?one) (AVG(?w) AS ?other)",
             &format!("?x {a} ?h ; {value} . ?y {b} ?h ; <http://e/value> ?w"),
         ),
+        // Parts that share no variable.
+        group("", all, &format!("?x {a} ?h ; {value} . ?y {b} ?i")),
+        group("?i", all, &format!("?x {a} ?h ; {value} . ?y {b} ?i")),
         // All types of numbers, and errors.
         group("?y", all, prices),
         group("", all, &format!("{prices} FILTER(?v < 50)")),

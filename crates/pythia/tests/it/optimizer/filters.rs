@@ -233,6 +233,14 @@ fn conditions_outside_select_groups_inside() {
            GROUP BY ?n HAVING (MAX(?v) > 9) }",
         "?n <http://e/rare> ?r { SELECT DISTINCT ?n ?t (COUNT(?s) AS ?c)
            { ?s <http://e/next> ?n ; <http://e/type> ?t } GROUP BY ?n ?t } FILTER(?t = <http://e/Item>)",
+        // VALUES outside, with several keys, other variables and unbound ones.
+        "VALUES ?n { <http://e/3> <http://e/4> <http://e/none> } { SELECT ?n (COUNT(*) AS ?c) { ?s <http://e/next> ?n } GROUP BY ?n }",
+        "{ SELECT ?n (COUNT(*) AS ?c) { ?s <http://e/next> ?n } GROUP BY ?n } VALUES (?n ?m) { (<http://e/3> 1) (<http://e/3> 2) }",
+        "{ SELECT ?n ?t (COUNT(*) AS ?c) { ?s <http://e/next> ?n ; <http://e/type> ?t } GROUP BY ?n ?t }
+           VALUES (?n ?t) { (<http://e/3> <http://e/Item>) (<http://e/4> UNDEF) (<http://e/5> <http://e/none>) }",
+        "?n <http://e/rare> ?r VALUES ?n { <http://e/0> <http://e/30> }
+           { SELECT ?n (COUNT(*) AS ?c) { ?s <http://e/next> ?n } GROUP BY ?n }",
+        "VALUES ?c { 1 2 } { SELECT ?n (COUNT(*) AS ?c) { ?s <http://e/next> ?n } GROUP BY ?n }",
         // Keys that some leave unbound, and which the patterns outside bind.
         "?s <http://e/rare> ?r { SELECT ?r (COUNT(*) AS ?c)
            { ?x <http://e/type> ?t OPTIONAL { ?x <http://e/rare> ?r } } GROUP BY ?r } FILTER(?r = \"rare 30\")",
@@ -244,4 +252,57 @@ fn conditions_outside_select_groups_inside() {
     ] {
         checked(&data, &format!("SELECT ?n ?s ?r ?t ?c ?m {{ {query} }}"));
     }
+}
+
+/// An OPTIONAL whose variable a condition needs bound is a join, and no other OPTIONAL is.
+#[test]
+fn conditions_turn_optionals_into_joins() {
+    let data = items(300);
+    let rare = "?s <http://e/next> ?n OPTIONAL { ?s <http://e/rare> ?r }";
+    let both = "?s <http://e/next> ?n OPTIONAL { ?s <http://e/rare> ?r } OPTIONAL { ?n <http://e/rare> ?t }";
+    let names = "SELECT ?s ?n ?r ?t ?u";
+    let joins = [
+        format!("{names} {{ {rare} FILTER(?r != \"x\") }}"),
+        format!("{names} {{ {rare} FILTER(BOUND(?r) && ?n != <http://e/3>) }}"),
+        format!("{names} {{ {rare} FILTER(?r = \"rare 30\" || STRLEN(?r) > 7) }}"),
+        format!("{names} {{ {rare} FILTER(?r IN (\"rare 30\", \"rare 60\")) }}"),
+        format!("{names} {{ {rare} BIND(STR(?n) AS ?u) FILTER(?r < ?u) }}"),
+        format!("{names} {{ {both} FILTER(?r != ?t) }}"),
+        format!(
+            "{names} {{ ?s <http://e/next> ?n OPTIONAL {{ ?s <http://e/rare> ?r FILTER(?n != <http://e/213>) }}
+             FILTER(STRLEN(?r) > 3) }}"
+        ),
+        format!(
+            "{names} {{ ?s <http://e/next> ?n OPTIONAL {{ ?s <http://e/rare> ?r OPTIONAL {{ ?n <http://e/label> ?t }} }}
+             FILTER(?t > ?r) }}"
+        ),
+        format!("SELECT (COUNT(?r) AS ?u) {{ {rare} }}"),
+        format!("SELECT (COUNT(DISTINCT ?r) AS ?u) (COUNT(?r) AS ?t) {{ {rare} }}"),
+    ];
+    let optional = [
+        format!("{names} {{ {rare} FILTER(BOUND(?r) || ?n = <http://e/3>) }}"),
+        format!("{names} {{ {rare} FILTER(COALESCE(?r, \"x\") != \"y\") }}"),
+        format!("{names} {{ {rare} FILTER(IF(BOUND(?r), ?n = <http://e/3>, true)) }}"),
+        format!("{names} {{ {rare} FILTER(?n IN (?r, <http://e/3>)) }}"),
+        format!("{names} {{ {both} FILTER(BOUND(?r)) }}"),
+        // Another OPTIONAL, or what comes before, may bind the variable.
+        format!("{names} {{ {rare} OPTIONAL {{ ?n <http://e/rare> ?r }} FILTER(?r != \"x\") }}"),
+        format!(
+            "{names} {{ {{ ?s <http://e/label> ?r }} UNION {{ ?s <http://e/value> ?t }}
+             OPTIONAL {{ ?s <http://e/rare> ?r }} FILTER(?r != \"x\") }}"
+        ),
+        format!("SELECT (COUNT(?r) AS ?u) (COUNT(*) AS ?t) {{ {rare} }}"),
+        format!("SELECT ?n (COUNT(?r) AS ?u) {{ {rare} }} GROUP BY ?n"),
+    ];
+    for (queries, is_join) in [(&joins[..], true), (&optional[..], false)] {
+        for query in queries {
+            let plan = checked(&data, query).to_string();
+            let is_optional = plan.contains("Optional") || plan.contains("LeftJoin");
+            assert_eq!(!is_optional, is_join, "{query}\n{plan}");
+        }
+    }
+    // The term comes from outside.
+    let from_outside = "?x <http://e/rare> ?r . ?x <http://e/next> ?s FILTER EXISTS {
+        ?s <http://e/next> ?n OPTIONAL { ?s <http://e/rare> ?r } FILTER(?r != \"rare 30\") }";
+    checked(&data, &format!("SELECT ?x ?r ?s {{ {from_outside} }}"));
 }
