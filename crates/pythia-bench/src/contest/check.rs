@@ -82,9 +82,9 @@ pub(super) fn check(
             continue;
         }
         let Question { template, text, .. } = question;
-        let right = Answers::ask(&mut reference, text)
+        let right = Answers::of_reference(&mut reference, text)
             .map_err(|error| anyhow!("{template}: {error}\n{text}"))?;
-        let differs_because = differs_because(text);
+        let differs_because = differs_because(text).or(right.unchecked_because());
         let found = found.entry(template.clone()).or_default();
         found.queries += 1;
         found.empty += usize::from(right.limited.is_empty());
@@ -94,7 +94,7 @@ pub(super) fn check(
             if !left_out.counts(number, template) {
                 continue;
             }
-            let reason = match Answers::ask(client, text) {
+            let reason = match Answers::ask(client, text, &right) {
                 Err(error) => Some(error),
                 Ok(answers) => right.difference(&answers, differs_because.is_none()),
             };
@@ -109,15 +109,31 @@ pub(super) fn check(
 /// Answers to a query with and without its LIMIT and OFFSET: they cut rows with equal sort keys at will.
 struct Answers {
     limited: Answer,
-    whole: Option<Answer>,
+    /// `Some(None)` if the answer without LIMIT takes too long.
+    whole: Option<Option<Answer>>,
 }
 
 impl Answers {
-    fn ask(client: &mut Client<'_>, query: &str) -> Result<Self, String> {
+    fn of_reference(client: &mut Client<'_>, query: &str) -> Result<Self, String> {
         let limited = client.answer(query)?;
-        let whole = without_limit(query);
-        let whole = whole.map(|text| client.answer(text)).transpose()?;
+        let whole = without_limit(query).map(|text| client.answer(text).ok());
         Ok(Self { limited, whole })
+    }
+
+    /// Asks another system what the reference has answered.
+    fn ask(client: &mut Client<'_>, query: &str, right: &Self) -> Result<Self, String> {
+        let limited = client.answer(query)?;
+        let whole = match (without_limit(query), &right.whole) {
+            (Some(text), Some(Some(_))) => Some(Some(client.answer(text)?)),
+            _ => None,
+        };
+        Ok(Self { limited, whole })
+    }
+
+    /// Returns why the content cannot be compared, if it cannot.
+    fn unchecked_because(&self) -> Option<&'static str> {
+        let is_unchecked = matches!(self.whole, Some(None));
+        is_unchecked.then_some("without its LIMIT, the query takes too long")
     }
 
     /// Returns how another system's answers differ where they must not.
@@ -128,7 +144,7 @@ impl Answers {
                 .then(|| format!("{rows} rows, not {right}"));
         }
         match (&self.whole, &other.whole) {
-            (Some(one), Some(two)) => {
+            (Some(Some(one)), Some(Some(two))) => {
                 let cut = || format!("{rows} rows after LIMIT, not {right}");
                 two.difference(one).or_else(|| (rows != right).then(cut))
             }
