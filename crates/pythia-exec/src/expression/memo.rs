@@ -89,8 +89,12 @@ impl Memo {
     pub(super) fn wait(&mut self, groups: &[u32], columns: &[&[u64]]) -> bool {
         let rows = self.ids.len() + groups.len();
         let bytes = self.numbers.len() * VALUE_BYTES + rows * ROW_BYTES;
-        if bytes > self.held.bytes() && self.held.set(bytes).is_err() {
-            return false;
+        if bytes > self.held.bytes() {
+            // The other half is for evaluation.
+            let has_memory = self.held.left() + self.held.bytes() >= 2 * bytes;
+            if !has_memory || self.held.set(bytes).is_err() {
+                return false;
+            }
         }
         self.groups.extend_from_slice(groups);
         self.ids.extend_from_slice(columns[self.column]);

@@ -90,8 +90,9 @@ fn joined(pattern: &GraphPattern, needed: &Variables) -> Option<GraphPattern> {
             right,
             expression,
         } => {
-            let own = &in_scope(right) - &in_scope(left);
-            let (is_join, left_joined) = (!own.is_disjoint(needed), part(left, right));
+            let bound = &in_scope(right) & needed;
+            let is_join = !bound.is_empty() && !bound.is_subset(&in_scope(left));
+            let left_joined = part(left, right);
             if !is_join && left_joined.is_none() {
                 return None;
             }
