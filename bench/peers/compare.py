@@ -39,6 +39,8 @@ def arguments(given):
                         help="bsbm, yago, or a file of N-Triples with --queries (default: %(default)s)")
     parser.add_argument("--queries", metavar="FILE.jsonl",
                         help='queries of a file of data, one {"id", "template", "query"} a line')
+    parser.add_argument("--each", action="store_true",
+                        help="measures each query of --queries by itself, not each template")
     parser.add_argument("--sections", metavar="NAME,…",
                         help=f"only these: {', '.join(ALL_SECTIONS)} (default: all but cold)")
     parser.add_argument("--rounds", type=int, default=3, metavar="N",
@@ -257,7 +259,7 @@ def section(chosen, name, dataset, path, work, servers):
         make = points.queries if dataset == "bsbm" else points.any_queries
         queries = make(path, 2000, chosen.seed)
     elif name == "queries":
-        queries = data.read_queries(chosen.queries)
+        queries = data.read_queries(chosen.queries, chosen.each)
     else:
         queries = data.read_queries(data.QUERIES / f"yago-{name}.jsonl")
         if name == "paths":

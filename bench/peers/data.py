@@ -73,12 +73,14 @@ def bsbm(choice, pythia):
     return path.name.split(".nt")[0], plain(path)
 
 
-def read_queries(path):
-    """One JSON object a line: id, template, query."""
+def read_queries(path, each=False):
+    """One JSON object a line: id, template, query. With `each`, every query is a template of its own."""
     queries = []
     for line in Path(path).read_text(encoding="utf-8").splitlines():
         if line.strip():
             query = json.loads(line)
+            if each:
+                query["template"] = query["id"]
             query.setdefault("template", query["id"])
             queries.append(query)
     if not queries:

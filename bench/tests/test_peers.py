@@ -119,6 +119,13 @@ class Data(unittest.TestCase):
 
 
 class Http(unittest.TestCase):
+    def test_queries_are_templates_of_their_own_if_asked(self):
+        path = data.REPOSITORY / "testdata" / "corpus" / "shapes.jsonl"
+        templates = [query["template"] for query in data.read_queries(path)]
+        each = [query["template"] for query in data.read_queries(path, each=True)]
+        self.assertEqual(len(set(each)), len(each))
+        self.assertLess(len(set(templates)), len(templates))
+
     def test_answers_are_counted(self):
         table = b'{"head":{"vars":["n"]},"results":{"bindings":[{"n":{"value":"7"}}]}}'
         self.assertEqual(sparql_http.count_table(table), (1, "7"))

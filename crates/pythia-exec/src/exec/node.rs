@@ -70,18 +70,30 @@ pub(super) fn compile_plan(
 
 /// Builds the nodes of a plan with compiled expressions.
 pub(super) fn nodes(plan: Plan) -> Arc<dyn ExecutionPlan> {
-    nodes_with(plan, &mut Commons::default())
+    nodes_with(plan, &mut Commons::default(), false)
 }
 
-fn nodes_with(plan: Plan, commons: &mut Commons) -> Arc<dyn ExecutionPlan> {
+/// Builds the nodes of a part of a plan. Its first solutions may be all that are needed if it is `limited`.
+fn nodes_with(plan: Plan, commons: &mut Commons, limited: bool) -> Arc<dyn ExecutionPlan> {
     let Plan {
-        operator,
+        mut operator,
         inputs,
         variables,
         estimated_rows,
         cost,
     } = plan;
-    let inputs = inputs.into_iter().map(|input| nodes_with(input, commons));
+    if let Operator::Pattern(pattern) = &mut *operator
+        && let Some(first) = pattern.steps.first_mut()
+    {
+        first.begins_small = limited;
+    }
+    let limited = match &*operator {
+        Operator::Slice(slice) => slice.length.is_some(),
+        Operator::Project(_) | Operator::RowLimit(_) => limited,
+        _ => false,
+    };
+    let inputs = inputs.into_iter();
+    let inputs = inputs.map(|input| nodes_with(input, commons, limited));
     let inputs = inputs.collect();
     let common = match &*operator {
         Operator::Aggregation(aggregation) => aggregation.common,

@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use pythia_store::Order;
+
 use super::context::QueryContext;
 use super::distinct::EarlyDistinct;
 use super::expand::Expand;
@@ -21,12 +23,51 @@ use super::text_filter::TextFilter;
 use super::triple_term::TakeApart;
 use super::values::Values;
 use crate::plan::slots::Slots;
-use crate::plan::step::{Access, Step, StepKind};
+use crate::plan::step::{Access, SlotPattern, Step, StepKind};
 
 /// Builds a running pipeline of `steps` over `width` slots.
 pub(crate) fn build(steps: &[Step], width: usize, shared: &Arc<QueryContext>) -> Pipeline {
     let running = steps.iter().map(|step| run(step, width, shared));
     Pipeline::new(running.collect(), shared)
+}
+
+/// Starts a step that joins with the matches of a triple pattern.
+fn matches(
+    step: &Step,
+    pattern: &SlotPattern,
+    access: &Access,
+    source: Fed,
+    shared: &Arc<QueryContext>,
+) -> Box<dyn RowSource> {
+    let (live, context) = (Arc::clone(&step.live), Arc::clone(shared));
+    match access {
+        Access::Scan(order) => Box::new(scan(step, pattern, *order, source, shared)),
+        Access::Expand(end) => {
+            Box::new(Expand::new(source, *pattern, *end, live, context).once(step.once))
+        }
+        Access::Cached(end, attribute) => {
+            let expand = Expand::new(source, *pattern, *end, live, context);
+            Box::new(expand.once(step.once).with_attribute(*attribute))
+        }
+        Access::Probe => Box::new(Probe::new(source, *pattern, live, context)),
+        Access::Merge(order) => {
+            Box::new(MergeScan::new(source, *pattern, *order, live, context).once(step.once))
+        }
+        Access::Hash(order) => {
+            Box::new(HashScan::new(source, *pattern, *order, live, context).once(step.once))
+        }
+    }
+}
+
+fn scan(
+    step: &Step,
+    pattern: &SlotPattern,
+    order: Order,
+    source: Fed,
+    shared: &Arc<QueryContext>,
+) -> Scan {
+    let (live, context) = (Arc::clone(&step.live), Arc::clone(shared));
+    Scan::new(source, *pattern, order, live, context).begin_small(step.begins_small)
 }
 
 /// Starts a step of a pipeline.
@@ -35,25 +76,9 @@ fn run(step: &Step, width: usize, shared: &Arc<QueryContext>) -> Box<dyn RowSour
     let context = Arc::clone(shared);
     let live: Arc<Slots> = Arc::clone(&step.live);
     let running: Box<dyn RowSource> = match &step.kind {
-        StepKind::Pattern(pattern, access) => match access {
-            Access::Scan(order) => Box::new(Scan::new(source, *pattern, *order, live, context)),
-            Access::Expand(end) => {
-                Box::new(Expand::new(source, *pattern, *end, live, context).once(step.once))
-            }
-            Access::Cached(end, attribute) => {
-                let expand = Expand::new(source, *pattern, *end, live, context);
-                Box::new(expand.once(step.once).with_attribute(*attribute))
-            }
-            Access::Probe => Box::new(Probe::new(source, *pattern, live, context)),
-            Access::Merge(order) => {
-                Box::new(MergeScan::new(source, *pattern, *order, live, context).once(step.once))
-            }
-            Access::Hash(order) => {
-                Box::new(HashScan::new(source, *pattern, *order, live, context).once(step.once))
-            }
-        },
+        StepKind::Pattern(pattern, access) => matches(step, pattern, access, source, shared),
         StepKind::Ranges(pattern, order, ranges) => {
-            let scan = Scan::new(source, *pattern, *order, live, context);
+            let scan = scan(step, pattern, *order, source, shared);
             Box::new(scan.within(Arc::clone(ranges)))
         }
         StepKind::Intersect(slot, patterns) => {

@@ -138,6 +138,11 @@ impl ScanColumns {
     }
 }
 
+/// Number of rows of the first batch of a scan that begins small.
+const FIRST_ROWS: usize = 128;
+/// Number of rows of each later batch of such a scan, as a multiple of the batch before.
+const ROWS_GROWTH: usize = 8;
+
 /// Joins every solution with the matches of a pattern, which are read for each solution. Usually this is
 /// the first step, which starts from the empty solution.
 pub(crate) struct Scan {
@@ -152,6 +157,8 @@ pub(crate) struct Scan {
     /// The rows read for the current solution, and how many of them were returned.
     found: IdBatch,
     given: usize,
+    /// Maximum number of rows of the next batch.
+    next_rows: usize,
     /// The ranges to read, if the scan is limited to ranges, and how many of them were opened for the
     /// current row.
     ranges: Option<Arc<[Range<u64>]>>,
@@ -177,9 +184,18 @@ impl Scan {
             scan: None,
             found: IdBatch::default(),
             given: 0,
+            next_rows: usize::MAX,
             ranges: None,
             next_range: 0,
         }
+    }
+
+    /// Begins with small batches, if `small`.
+    pub(crate) fn begin_small(mut self, small: bool) -> Self {
+        if small {
+            self.next_rows = FIRST_ROWS;
+        }
+        self
     }
 
     /// Limits the scan to rows in which the order's first variable is in one of the ranges.
@@ -209,6 +225,8 @@ impl Scan {
     /// Returns the next rows read, up to one batch.
     fn output(&mut self) -> Batch {
         let most = self.context.governor().batch_rows(self.live.len());
+        let most = most.min(self.next_rows);
+        self.next_rows = self.next_rows.saturating_mul(ROWS_GROWTH);
         let part = self.given..(self.given + most).min(self.found.rows);
         self.given = part.end;
         let mut batch = Batch::empty(self.current.columns.len());

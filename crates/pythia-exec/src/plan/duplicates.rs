@@ -58,6 +58,7 @@ pub fn without_duplicates(steps: &[Step]) -> Vec<Step> {
                 live: Arc::clone(&live),
                 rows,
                 once: false,
+                begins_small: false,
             });
         }
         carried = (*live).clone();

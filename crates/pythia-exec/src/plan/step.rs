@@ -111,6 +111,9 @@ pub struct Step {
     /// True if a solution's first match is enough: the step binds nothing that is needed, and its solutions
     /// are not counted.
     pub once: bool,
+    /// True if a scan begins with small batches, because a LIMIT may need no more. The position in the plan tells.
+    #[serde(skip)]
+    pub begins_small: bool,
 }
 
 impl Step {

@@ -265,6 +265,7 @@ impl Builder {
             live: Arc::default(),
             rows,
             once: false,
+            begins_small: false,
         });
     }
 

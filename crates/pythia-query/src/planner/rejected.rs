@@ -121,6 +121,7 @@ fn alternative(
         live: Arc::default(),
         rows: method.rows,
         once: false,
+        begins_small: false,
     })))
 }
 

@@ -154,3 +154,31 @@ fn the_first_rows_of_a_scan_read_few_pages() {
         assert!(plan.pages() <= 24, "{query}\n{plan}");
     }
 }
+
+/// A LIMIT over joins needs only the first rows of the first step, and gets all of them if it needs more.
+#[test]
+fn a_limit_joins_few_rows() {
+    let data = items(3000);
+    let (database, peer) = (database(&data), Peer::new(&data));
+    let joined = "?s <http://e/next> ?n . ?n <http://e/label> ?l";
+    let rows = |query: &str| {
+        let (lines, plan) = analyze(&database, query);
+        let measured = plan.parts().into_iter().filter_map(|part| part.measured);
+        (lines.len(), measured.map(|part| part.rows).max().unwrap())
+    };
+    for (limit, rows_max) in [(10, 128), (128, 128), (129, 128 + 1024), (2500, 3000)] {
+        for query in [
+            format!("SELECT ?s ?n ?l {{ {joined} }} LIMIT {limit}"),
+            format!(
+                "SELECT ?s (STR(?l) AS ?t) {{ {joined} OPTIONAL {{ ?s <http://e/rare> ?r }} }} LIMIT {limit}"
+            ),
+        ] {
+            let (found, most) = rows(&query);
+            assert_eq!(found, limit, "{query}");
+            assert!(most <= rows_max, "{query}: {most} rows");
+        }
+    }
+    let sorted = format!("SELECT ?l {{ {joined} }} ORDER BY ?l LIMIT 20");
+    let (lines, _) = analyze(&database, &sorted);
+    assert_eq!(lines, peer.answer(&sorted).unwrap().sorted().lines);
+}

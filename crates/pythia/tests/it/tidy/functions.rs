@@ -15,7 +15,6 @@ const LINES_MAX: usize = 70;
 const LONGER: &[(&str, &str, usize)] = &[
     ("report.rs", "paper_table", 72),
     ("stats.rs", "print_text", 109),
-    ("pipeline.rs", "run", 75),
     ("describe.rs", "describe_steps", 119),
     ("builder.rs", "assign_live", 72),
     ("join.rs", "hash_join", 72),
