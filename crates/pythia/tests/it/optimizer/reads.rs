@@ -182,3 +182,49 @@ fn a_limit_joins_few_rows() {
     let (lines, _) = analyze(&database, &sorted);
     assert_eq!(lines, peer.answer(&sorted).unwrap().sorted().lines);
 }
+
+/// Rows that ORDER BY sets aside are those that a whole sort has after the limit, for terms of every kind.
+#[test]
+fn a_limit_keeps_the_first_rows_of_any_kind() {
+    const ROWS: usize = 12_000;
+    let xsd = "http://www.w3.org/2001/XMLSchema#";
+    let mut data = String::new();
+    for i in 0..ROWS {
+        // Not in order, and each value several times, as numbers of different types.
+        let value = (i * 7919 + 13) % 1500;
+        let term = match i % 9 {
+            0 | 1 => format!("\"{value}\"^^<{xsd}integer>"),
+            2 => format!("\"{value}.0\"^^<{xsd}decimal>"),
+            3 => format!("\"{value}.5E0\"^^<{xsd}double>"),
+            4 => format!("\"{:04}-01-02\"^^<{xsd}date>", 1000 + value),
+            5 => format!("\"text {value}\""),
+            6 => format!("\"text {value}\"@en"),
+            7 => format!("<http://e/v{value}>"),
+            _ => String::new(),
+        };
+        data.push_str(&format!("<http://e/s{i}> <http://e/k> <http://e/x> .\n"));
+        if !term.is_empty() {
+            data.push_str(&format!("<http://e/s{i}> <http://e/v> {term} .\n"));
+        }
+    }
+    let database = database(&data);
+    for keys in [
+        "?v ?s",
+        "DESC(?v) ?s",
+        "DESC(?v) DESC(?s)",
+        "STR(?v) ?s",
+        "?s",
+        "DESC(?s)",
+    ] {
+        let query = format!(
+            "SELECT ?s ?v {{ ?s <http://e/k> ?k OPTIONAL {{ ?s <http://e/v> ?v }} }} ORDER BY {keys}"
+        );
+        let all = ours(&database, &query).unwrap().lines;
+        assert_eq!(all.len(), ROWS, "{query}");
+        for (start, length) in [(0, 1), (0, 50), (4090, 20), (11_990, 50)] {
+            let limited = format!("{query} OFFSET {start} LIMIT {length}");
+            let found = ours(&database, &limited).unwrap().lines;
+            assert_eq!(found, all[start..(start + length).min(ROWS)], "{limited}");
+        }
+    }
+}
