@@ -111,7 +111,7 @@ impl<'a> KeyParts<'a> {
     /// Returns the term that has these parts.
     ///
     /// # Errors
-    /// If the text of a triple term is none.
+    /// [`KeyError::Structure`] for a triple term whose text cannot be read.
     pub fn into_term(self) -> Result<Term, KeyError> {
         Ok(match self {
             Self::BlankNode(label) => BlankNode::new_unchecked(label).into(),
