@@ -50,14 +50,14 @@ impl From<&'static str> for Failure {
 /// Parses a text with `parse`, which gets it in standard SPARQL.
 pub(crate) fn read<T>(
     text: &str,
-    has_base: bool,
+    base: Option<&str>,
     language: Language,
     mut parse: impl FnMut(&Rewritten<'_>) -> Result<T, Failure>,
 ) -> Result<T, SparqlError> {
     let at = |fault: Fault| syntax(text, fault.at, fault.message);
     let mut rewritten = None;
     if may_need_rewriting(text) {
-        let (extensions, fault) = grammar::read(text, has_base, language);
+        let (extensions, fault) = grammar::read(text, base, language);
         match fault {
             None => rewritten = paths::rewrite(text, &extensions).map_err(at)?,
             Some(fault) if extensions.is_used() => return Err(at(fault)),
@@ -73,7 +73,7 @@ pub(crate) fn read<T>(
             Err(Failure::Error(error)) => return Err(error),
             Err(Failure::Refused(message)) => message,
         };
-        let (extensions, fault) = grammar::read(&standard.text, has_base, language);
+        let (extensions, fault) = grammar::read(&standard.text, base, language);
         if let Some(fault) = fault {
             return Err(syntax(text, standard.original(fault.at), fault.message));
         }

@@ -92,7 +92,7 @@ impl Query {
         charge: &mut dyn Charge,
     ) -> Result<Self, SparqlError> {
         limits::check(text).map_err(|excess| syntax(text, excess.at, excess.message))?;
-        read(text, base.is_some(), Language::Query, |standard| {
+        read(text, base, Language::Query, |standard| {
             let standard = &standard.text;
             if charge.is_limited() {
                 let bytes = text_tree_bytes(standard, base);

@@ -206,6 +206,10 @@ const BAD: &[(&str, &str)] = &[
         "<http://aggregate/f> is not an aggregate, so it does not take DISTINCT",
     ),
     (
+        "BASE <http://e/> SELECT ?s (⟦<#f>(DISTINCT ?o) AS ?x) { ?s ?p ?o } GROUP BY ?s",
+        "<http://e/#f> is not an aggregate, so it does not take DISTINCT",
+    ),
+    (
         "SELECT (⟦<urn:pythia:plan#sumState>(DISTINCT ?x) AS ?y) { ?x ?p ?o }",
         "<urn:pythia:plan#sumState> is not an aggregate",
     ),
@@ -416,7 +420,7 @@ fn what_the_grammar_says_is_shown_with_its_line() {
 fn good_queries_have_no_fault() {
     for text in GOOD {
         assert!(Query::parse(text, Some("http://e/")).is_ok(), "{text}");
-        let (_, fault) = grammar::read(text, true, Language::Query);
+        let (_, fault) = grammar::read(text, Some("http://example.org/"), Language::Query);
         assert!(fault.is_none(), "{text}\n{fault:?}");
     }
 }
@@ -780,7 +784,7 @@ fn good_updates_have_their_operations_and_no_fault() {
     for (text, count) in GOOD_UPDATES {
         let update = Update::parse(text, Some("http://e/"));
         assert_eq!(update.map(|u| u.len()).ok(), Some(*count), "{text}");
-        let (_, fault) = grammar::read(text, true, Language::Update);
+        let (_, fault) = grammar::read(text, Some("http://example.org/"), Language::Update);
         assert!(fault.is_none(), "{text}\n{fault:?}");
     }
 }

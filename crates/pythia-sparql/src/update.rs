@@ -139,7 +139,7 @@ impl Update {
         let labels = text.matches("_:").count().saturating_mul(LABEL_BYTES);
         let meanwhile = TEXT_COPIES * text.len() + labels;
         charge.add(meanwhile)?;
-        let operations = read(text, base.is_some(), Language::Update, |standard| {
+        let operations = read(text, base, Language::Update, |standard| {
             charge.set(meanwhile)?;
             operations(text, standard, base, charge)
         })?;

@@ -219,8 +219,6 @@ impl Reader<'_> {
                 let message = format!("<{iri}> is not an aggregate, so it does not take DISTINCT");
                 self.fault(name.start, message)
             }
-            // A relative IRI may be an aggregate.
-            None if is_distinct => self.aggregate(name),
             _ => self.arguments(0, usize::MAX, "the function"),
         }
     }

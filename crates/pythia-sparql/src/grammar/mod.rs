@@ -38,8 +38,12 @@ pub(crate) enum Language {
 }
 
 /// Returns the non-standard forms of a text up to its first error, and the error.
-pub(crate) fn read(text: &str, has_base: bool, language: Language) -> (Extensions, Option<Fault>) {
-    let mut reader = Reader::new(text, has_base);
+pub(crate) fn read(
+    text: &str,
+    base: Option<&str>,
+    language: Language,
+) -> (Extensions, Option<Fault>) {
+    let mut reader = Reader::new(text, base);
     let fault = match language {
         Language::Query => reader.query(),
         Language::Update => reader.update(),
@@ -58,7 +62,8 @@ struct Reader<'t> {
     open: Vec<Token<'t>>,
     /// Declared prefixes with their IRIs.
     prefixes: HashMap<&'t str, &'t str>,
-    has_base: bool,
+    /// The IRI that relative ones refer to.
+    base: Option<oxiri::Iri<String>>,
     /// Labels of blank nodes in the current group, and in earlier groups.
     labels: HashSet<&'t str>,
     labels_before: HashSet<&'t str>,
@@ -86,7 +91,7 @@ struct Reader<'t> {
 }
 
 impl<'t> Reader<'t> {
-    fn new(text: &'t str, has_base: bool) -> Self {
+    fn new(text: &'t str, base: Option<&str>) -> Self {
         let mut lexer = Lexer::new(text);
         let token = lexer.next();
         Self {
@@ -96,7 +101,7 @@ impl<'t> Reader<'t> {
             last_end: 0,
             open: Vec::new(),
             prefixes: HashMap::new(),
-            has_base,
+            base: base.and_then(|iri| oxiri::Iri::parse(iri.to_owned()).ok()),
             labels: HashSet::new(),
             labels_before: HashSet::new(),
             scope: HashSet::new(),
@@ -294,7 +299,7 @@ impl<'t> Reader<'t> {
         }
     }
 
-    /// Returns the IRI that a token stands for; `None` if it is relative.
+    /// Returns the IRI that a token stands for; `None` if it is relative to nothing.
     fn full_iri(&self, token: Token<'t>) -> Option<String> {
         let iri = match token.text.split_once(':') {
             Some((prefix, local)) if token.kind == Kind::Name => {
@@ -303,7 +308,11 @@ impl<'t> Reader<'t> {
             }
             _ => without_escapes(token.text.trim_matches(['<', '>'])).into_owned(),
         };
-        oxiri::Iri::parse(iri).ok().map(oxiri::Iri::into_inner)
+        let full = match &self.base {
+            Some(base) => base.resolve(&iri),
+            None => oxiri::Iri::parse(iri),
+        };
+        full.ok().map(oxiri::Iri::into_inner)
     }
 
     fn is_iri(&self) -> bool {
@@ -312,14 +321,14 @@ impl<'t> Reader<'t> {
 
     fn check_iri(&self, token: Token<'t>) -> Read {
         let iri = &*without_escapes(&token.text[1..token.text.len() - 1]);
-        let wrong = if self.has_base {
+        let wrong = if self.base.is_some() {
             oxiri::IriRef::parse(iri).err()
         } else {
             oxiri::Iri::parse(iri).err()
         };
         match wrong {
             None => Ok(()),
-            Some(_) if !self.has_base && oxiri::IriRef::parse(iri).is_ok() => {
+            Some(_) if self.base.is_none() && oxiri::IriRef::parse(iri).is_ok() => {
                 let message = "this IRI is relative; write it in full, or add BASE <…>";
                 self.fault(token.start, message)
             }

@@ -89,7 +89,8 @@ impl<'t> Reader<'t> {
                 }
                 let token = self.take();
                 self.check_iri(token)?;
-                self.has_base = true;
+                let base = self.full_iri(token);
+                self.base = base.and_then(|iri| oxiri::Iri::parse(iri).ok());
             } else if self.take_word("PREFIX") {
                 let name = self.token;
                 if name.kind != Kind::Name || name.text.find(':') != Some(name.text.len() - 1) {
