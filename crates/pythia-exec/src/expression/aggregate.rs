@@ -170,6 +170,8 @@ enum Accumulated {
 struct Sum {
     /// `None` after an error.
     total: Option<Value<'static>>,
+    /// Whether the total is the double of a sum of floats: in single precision, each addition of many would lose digits.
+    is_float: bool,
     count: i64,
 }
 
@@ -798,26 +800,34 @@ impl Sum {
     fn new() -> Self {
         Self {
             total: Some(Value::integer(0)),
+            is_float: false,
             count: 0,
         }
     }
 
     fn outcome(&self, is_average: bool) -> Option<Value<'static>> {
-        let total = self.total.clone()?;
-        if !is_average || self.count == 0 {
-            return Some(total);
+        let mut outcome = self.total.clone()?;
+        if is_average && self.count > 0 {
+            outcome = arithmetic(Arithmetic::Divide, &outcome, &Value::integer(self.count))?;
         }
-        arithmetic(Arithmetic::Divide, &total, &Value::integer(self.count))
+        Some(match outcome {
+            Value::Number(number) if self.is_float => Number::Float(number.to_float()).into(),
+            outcome => outcome,
+        })
     }
 }
 
 impl Total for Sum {
     fn add(&mut self, number: Option<Value<'_>>) {
         self.count += 1;
-        self.total = match (&self.total, number) {
-            (Some(total), Some(number)) => arithmetic(Arithmetic::Add, total, &number),
-            _ => None,
-        };
+        self.total = self.total.take().zip(number).and_then(|(total, number)| {
+            let (Value::Number(Number::Float(_)), Value::Number(value)) = (&number, &number) else {
+                self.is_float &= !matches!(number, Value::Number(Number::Double(_)));
+                return arithmetic(Arithmetic::Add, &total, &number);
+            };
+            self.is_float |= !matches!(total, Value::Number(Number::Double(_)));
+            arithmetic(Arithmetic::Add, &total, &double(value.to_double().into()))
+        });
     }
 
     fn long_bytes(&self) -> usize {

@@ -44,6 +44,7 @@ use generator::{Generator, Wanted};
 
 use super::aggregate::CompiledAggregate;
 use super::exists::no_exists;
+use super::number::Number;
 use super::testing::{context, variables};
 use super::*;
 
@@ -454,12 +455,26 @@ fn aggregates_agree_with_oxigraph() {
         {
             continue;
         }
+        if are_near_floats(ours[0].as_ref(), theirs.as_ref()) {
+            continue;
+        }
         assert_eq!(
             shown(&ours[0]),
             shown(&theirs),
             "seed {seed}: {aggregate} over {rows:?}"
         );
     }
+}
+
+/// Returns whether both are floats that differ in the last digits at most: Oxigraph rounds after each addition.
+fn are_near_floats(ours: Option<&Term>, theirs: Option<&Term>) -> bool {
+    let float = |term: Option<&Term>| match term.cloned().map(Value::from)? {
+        Value::Number(Number::Float(float)) => Some(f32::from(float)),
+        _ => None,
+    };
+    float(ours)
+        .zip(float(theirs))
+        .is_some_and(|(ours, theirs)| (ours - theirs).abs() <= ours.abs() * 1e-6)
 }
 
 fn grouping(pattern: &GraphPattern) -> &AggregateExpression {

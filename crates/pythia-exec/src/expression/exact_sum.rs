@@ -122,33 +122,43 @@ impl ExactSum {
 
     /// Returns the sum, of the widest type of the values; `None` if one of them is an error.
     fn sum(&self) -> Option<Value<'static>> {
+        self.divided(None)
+    }
+
+    /// Returns the sum, divided by a number if there is one. Floats are rounded to single precision after that.
+    fn divided(&self, divisor: Option<i64>) -> Option<Value<'static>> {
         if self.errors != 0 {
             return None;
         }
+        let divided = |sum: Value<'static>| match divisor {
+            None => Some(sum),
+            Some(divisor) => arithmetic(Arithmetic::Divide, &sum, &Value::integer(divisor)),
+        };
         if self.doubles == 0 && self.floats == 0 {
             // The decimals that were taken away have made a decimal of the integers' sum.
-            return match self.decimals {
-                0 => integer(&self.exact),
-                _ => arithmetic(Arithmetic::Add, &self.exact, &decimal_zero()),
-            };
+            return divided(match self.decimals {
+                0 => integer(&self.exact)?,
+                _ => arithmetic(Arithmetic::Add, &self.exact, &decimal_zero())?,
+            });
         }
         let mut floating = self.floating.clone();
         if self.integers + self.decimals > 0 {
             floating.add(to_double(&self.exact)?);
         }
-        Some(match self.doubles {
-            0 => Number::Float(floating.to_float().into()).into(),
-            _ => Number::Double(floating.to_double().into()).into(),
-        })
+        match (self.doubles, divisor) {
+            (0, None) => Some(Number::Float(floating.to_float().into()).into()),
+            (0, _) => match divided(Number::Double(floating.to_double().into()).into())? {
+                Value::Number(number) => Some(Number::Float(number.to_float()).into()),
+                _ => None,
+            },
+            _ => divided(Number::Double(floating.to_double().into()).into()),
+        }
     }
 
     /// Returns the sum divided by the number of values; 0 without values.
     fn average(&self) -> Option<Value<'static>> {
-        let sum = self.sum()?;
-        match self.integers + self.decimals + self.floats + self.doubles {
-            0 => Some(sum),
-            count => arithmetic(Arithmetic::Divide, &sum, &Value::integer(count)),
-        }
+        let count = self.integers + self.decimals + self.floats + self.doubles;
+        self.divided(Some(count).filter(|count| *count > 0))
     }
 
     /// Returns the memory of long numbers in bytes.

@@ -138,6 +138,20 @@ fn sums_promote_and_errors_spread() {
 }
 
 #[test]
+fn floats_are_added_in_double_precision() {
+    let float = |number: &str| format!("\"{number}\"^^<http://www.w3.org/2001/XMLSchema#float>");
+    let (large, one, sum) = (float("16777216"), float("1"), float("16777218"));
+    let rows = [(0, large.as_str()), (0, one.as_str()), (0, one.as_str())];
+    check("SUM(?x)", &rows, &[sum.as_str()]);
+    check("AVG(?x)", &rows, &[float("5592406").as_str()]);
+    // A double among them makes a double, whichever is first.
+    let double = "\"16777218\"^^<http://www.w3.org/2001/XMLSchema#double>";
+    check("SUM(?x)", &[(0, &large), (0, "2e0")], &[double]);
+    check("SUM(?x)", &[(0, "2e0"), (0, &large)], &[double]);
+    check("SUM(?x)", &[(0, "1"), (0, &one)], &[float("2").as_str()]);
+}
+
+#[test]
 fn extremes_give_the_term_back() {
     let rows = [
         (0, "2"),
