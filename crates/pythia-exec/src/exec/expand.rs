@@ -15,7 +15,7 @@ use crate::plan::slots::Slots;
 use crate::plan::step::{GraphPosition, Position, SlotPattern};
 
 /// Number of nodes that are expanded together. It bounds the memory of their links.
-const EXPAND_NODES: usize = 1024;
+const EXPAND_NODES: usize = 4096;
 /// Larger buffers are freed instead of being kept for the next rows.
 const KEPT_BYTES: usize = 16 << 10;
 

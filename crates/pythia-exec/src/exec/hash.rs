@@ -2,54 +2,26 @@
 
 use std::sync::Arc;
 
-use hashbrown::HashTable;
 use pythia_store::{End, Order};
 
 use super::batch::{Batch, Cursor};
 use super::context::QueryContext;
 use super::expand::Expand;
 use super::row_source::{Fed, RowSource};
+use super::runs::Runs;
 use super::scan::{ScanColumns, sorted_slot};
 use crate::error::QueryError;
 use crate::limits::governor::Share;
 use crate::limits::spill::rows::RowStore;
-use crate::limits::spill::table::{hash_ids, index_bytes};
 use crate::plan::slots::Slots;
 use crate::plan::step::SlotPattern;
 
-/// The matches of a pattern in key order, and the start of each key's matches.
+/// The matches of a pattern in key order, and the index of their keys.
 struct Table {
     rows: RowStore,
-    runs: HashTable<u32>,
+    runs: Runs,
     /// The key's place in a row.
     key: usize,
-}
-
-impl Table {
-    /// Finds the runs of equal keys in rows that are sorted by the key.
-    fn index(rows: RowStore, key: usize) -> Self {
-        let starts_run = |row: usize| row == 0 || rows.row(row)[key] != rows.row(row - 1)[key];
-        let count = (0..rows.len()).filter(|&row| starts_run(row)).count();
-        let mut runs = HashTable::with_capacity(count);
-        for row in (0..rows.len()).filter(|&row| starts_run(row)) {
-            let number = u32::try_from(row).expect("a table outgrows memory before 2^32");
-            runs.insert_unique(hash_ids([rows.row(row)[key]], 0), number, |&start| {
-                hash_ids([rows.row(start as usize)[key]], 0)
-            });
-        }
-        Self { rows, runs, key }
-    }
-
-    /// Returns the first match of a key.
-    fn first(&self, key: u64) -> Option<usize> {
-        let is_key = |start: &u32| self.rows.row(*start as usize)[self.key] == key;
-        let start = self.runs.find(hash_ids([key], 0), is_key)?;
-        Some(*start as usize)
-    }
-
-    fn has(&self, row: usize, key: u64) -> bool {
-        row < self.rows.len() && self.rows.row(row)[self.key] == key
-    }
 }
 
 /// The access method for matches.
@@ -124,7 +96,7 @@ impl HashScan {
         let mut row = vec![0; rows.width()];
         while let Some(found) = scan.next()? {
             self.context.check()?;
-            let bytes = rows.bytes_with(found.rows) + index_bytes(rows.len() + found.rows);
+            let bytes = rows.bytes_with(found.rows) + Runs::bytes(rows.len() + found.rows);
             if !share.fits(bytes) {
                 return Ok(None);
             }
@@ -135,7 +107,9 @@ impl HashScan {
                 rows.push(&row);
             }
         }
-        Ok(Some(Table::index(rows, self.columns.column_of(self.key))))
+        let key = self.columns.column_of(self.key);
+        let runs = Runs::of(&rows, key);
+        Ok(Some(Table { rows, runs, key }))
     }
 
     fn decide(&self, mut share: Share) -> Result<Access, QueryError> {
@@ -201,21 +175,21 @@ impl HashScan {
         let mut rows = Vec::new();
         let mut matches: Vec<u32> = Vec::new();
         while *row < batch.rows && rows.len() < most {
-            let key = batch.value(self.key, *row);
-            let mut place = table.first(key).map(|first| first + self.taken);
-            while let Some(found) = place.filter(|found| table.has(*found, key)) {
-                if rows.len() == most {
-                    break;
-                }
-                rows.push(*row as u32);
-                matches.push(found as u32);
-                self.taken += 1;
-                place = (!self.once).then_some(found + 1);
+            let id = batch.value(self.key, *row);
+            let mut found = table.runs.find(&table.rows, table.key, id);
+            if self.once {
+                found.end = found.end.min(found.start + 1);
             }
-            if !place.is_some_and(|found| table.has(found, key)) {
-                *row += 1;
-                self.taken = 0;
+            found.start += self.taken;
+            let count = found.len().min(most - rows.len());
+            rows.extend(std::iter::repeat_n(*row as u32, count));
+            matches.extend((found.start..found.start + count).map(|place| place as u32));
+            if count < found.len() {
+                self.taken += count;
+                break;
             }
+            *row += 1;
+            self.taken = 0;
         }
         if rows.is_empty() {
             self.current.drop_used();

@@ -32,6 +32,7 @@ mod profile;
 mod reachable;
 mod relational;
 mod row_source;
+mod runs;
 mod scan;
 mod service;
 pub(crate) mod several_graphs;

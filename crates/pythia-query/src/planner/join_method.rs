@@ -23,9 +23,14 @@ const ROW: f64 = 0.02;
 /// Cost of reading one row of a column.
 const SCANNED: f64 = 0.006;
 /// Cost of reading one row of a column into a hash table.
-const HASHED: f64 = 0.05;
+const HASHED: f64 = 0.025;
 /// Cost of one hash lookup.
-const LOOKUP: f64 = 0.03;
+const LOOKUP: f64 = 0.015;
+/// Number of nodes that are looked up together.
+const EXPAND_NODES: f64 = 4096.0;
+/// See `pythia-store/scan/edges.rs`.
+const STRETCH_NODES: f64 = 64.0;
+const ROWS_PER_VISIT: f64 = 32.0;
 /// Cost of starting a scan.
 const SCAN_START: f64 = 2.0;
 /// From this many matches, a constant object's list is read from the columns, streaming.
@@ -244,6 +249,21 @@ impl Joined {
         nodes * VISIT + nodes.min(self.reads.tuple_pages) * self.reads.page_us
     }
 
+    /// Returns the cost of looking up a pattern's links: one page for each node or, for nodes that are many of those
+    /// with the predicate, all rows of a column each time.
+    fn expanded(&self, triple: &Triple) -> f64 {
+        let visits = self.visits(self.rows);
+        let together = self.rows.min(EXPAND_NODES);
+        if !matches!(triple.predicate, PatternTerm::Constant(_))
+            || together < STRETCH_NODES
+            || triple.count > together * ROWS_PER_VISIT
+        {
+            return visits;
+        }
+        let times = (self.rows / EXPAND_NODES).max(1.0);
+        visits.min(times * self.scanned(triple.count) + self.rows * LOOKUP)
+    }
+
     /// Returns the cost of reading rows of a column.
     fn scanned(&self, rows: f64) -> f64 {
         rows * (SCANNED + self.reads.row_us)
@@ -303,19 +323,11 @@ impl Joined {
             return;
         }
         let output = rows * ROW;
-        if subject {
-            add(
-                Access::Expand(End::Subject),
-                self.visits(self.rows) + output,
-                self.sorted,
-            );
-        }
-        if object {
-            add(
-                Access::Expand(End::Object),
-                self.visits(self.rows) + output,
-                self.sorted,
-            );
+        for (is_known, end) in [(subject, End::Subject), (object, End::Object)] {
+            if is_known {
+                let cost = self.expanded(triple) + output;
+                add(Access::Expand(end), cost, self.sorted);
+            }
         }
         if let (Some(order), Some(slot)) = (
             keyed_order(triple, subject, object),

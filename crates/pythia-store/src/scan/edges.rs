@@ -1,14 +1,21 @@
-//! Batches of nodes: expansion and probes over tuple pages; external lists come from the columns.
+//! Batches of nodes: expansion and probes over tuple pages. External lists come from the columns, and so do the edges of
+//! nodes that are many of those with the predicate.
 
 use std::ops::Range;
 
 use pythia_rdf::TermId;
 
 use crate::StoreError;
+use crate::directory_pages::Held;
 use crate::pattern::{End, Expansion, ExternalList, GraphFilter};
 use crate::segment::Segment;
-use crate::segment::column::{BadPage, Column, ColumnPage};
+use crate::segment::column::{BadPage, Column, ColumnFile, ColumnPage, PageGraphs};
 use crate::segment::tuple::{Predicates, Probe};
+
+/// Fewer nodes are always looked up on their tuple pages.
+const STRETCH_NODES: usize = 64;
+/// Number of rows of a column that are read in the time of a visit to a tuple page.
+const ROWS_PER_VISIT: u64 = 32;
 
 /// As [`crate::Snapshot::expand`], on one segment.
 pub(crate) fn expand(
@@ -21,6 +28,11 @@ pub(crate) fn expand(
 ) -> Result<(), StoreError> {
     if base.statistics().quads == 0 || nodes.is_empty() {
         return Ok(());
+    }
+    if let Some(predicate) = predicate
+        && let Some(stretch) = Stretch::of(base.columns(end), nodes, predicate, graph)?
+    {
+        return stretch.expand(nodes, graph, out);
     }
     let predicates = predicate.map_or(Predicates::All, Predicates::One);
     let tuples = base.tuples(end);
@@ -40,6 +52,98 @@ pub(crate) fn expand(
     tuples.expand(nodes, predicates, graph, &mut inline)?;
     out.sequence = std::mem::take(&mut inline.sequence);
     splice(base, end, nodes, predicate, graph, inline, out)
+}
+
+/// The pages of a column file from the first row of some nodes to the last.
+struct Stretch<'a> {
+    file: &'a ColumnFile,
+    predicate: TermId,
+    /// The pages with rows of the graphs: the number, the rows, and whether only some of them are of these graphs.
+    pages: Vec<(u64, Range<u64>, bool)>,
+}
+
+impl<'a> Stretch<'a> {
+    /// Finds the pages of the nodes, if reading all of them costs less than visiting the nodes.
+    fn of(
+        file: &'a ColumnFile,
+        nodes: &[TermId],
+        predicate: TermId,
+        graph: GraphFilter,
+    ) -> Result<Option<Self>, StoreError> {
+        let (&[first, ..], &[.., last]) = (nodes, nodes) else {
+            return Ok(None);
+        };
+        if nodes.len() < STRETCH_NODES {
+            return Ok(None);
+        }
+        let mut held = Held::default();
+        let end = file.pages_before(&mut held, &[predicate.0, last.0], true)?;
+        let start = file.pages_before(&mut held, &[predicate.0, first.0], false)?;
+        let mut rows = 0;
+        let mut pages = Vec::new();
+        for number in start.saturating_sub(1).min(end)..end {
+            let entry = file.entry(&mut held, number)?;
+            rows += entry.rows.end - entry.rows.start;
+            if rows > nodes.len() as u64 * ROWS_PER_VISIT {
+                return Ok(None);
+            }
+            match entry.graphs(graph) {
+                PageGraphs::None => {}
+                graphs => pages.push((number as u64, entry.rows, graphs == PageGraphs::Some)),
+            }
+        }
+        Ok(Some(Self {
+            file,
+            predicate,
+            pages,
+        }))
+    }
+
+    /// Appends the edges of the nodes.
+    fn expand(
+        &self,
+        nodes: &[TermId],
+        graph: GraphFilter,
+        out: &mut Expansion,
+    ) -> Result<(), StoreError> {
+        let numbers: Vec<u64> = self.pages.iter().map(|(number, ..)| *number).collect();
+        let mut pages = self.pages.iter();
+        let (mut keys, mut other, mut graphs) = (Vec::new(), Vec::new(), Vec::new());
+        let mut next = 0;
+        self.file.read(&numbers, |_, page| {
+            let (_, page_rows, is_mixed) = pages.next().expect("one for each number");
+            page.check_rows(page_rows)?;
+            let rows = page.find(&[self.predicate.0])?;
+            keys.clear();
+            other.clear();
+            graphs.clear();
+            page.values(Column::A, rows.clone(), &mut keys)?;
+            page.values(Column::B, rows.clone(), &mut other)?;
+            if *is_mixed || out.with_graph {
+                page.values(Column::G, rows, &mut graphs)?;
+            }
+            for (row, &key) in keys.iter().enumerate() {
+                while nodes.get(next).is_some_and(|node| node.0 < key) {
+                    next += 1;
+                }
+                let Some(node) = nodes.get(next) else {
+                    break;
+                };
+                if node.0 != key || (*is_mixed && !graph.accepts(TermId(graphs[row]))) {
+                    continue;
+                }
+                out.source.push(next as u32);
+                out.other.push(other[row]);
+                if out.with_predicate {
+                    out.predicate.push(self.predicate.0);
+                }
+                if out.with_graph {
+                    out.graph.push(graphs[row]);
+                }
+            }
+            Ok(())
+        })
+    }
 }
 
 /// Moves the rows from `row` on, and the external lists, out of an expansion.

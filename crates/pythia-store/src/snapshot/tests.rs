@@ -531,7 +531,15 @@ fn ask_everything(snapshot: &Snapshot, quads: &BTreeSet<Quad>, graph: GraphFilte
         .map(|quad| (TermId(quad[0]), TermId(quad[2])))
         .collect();
     for end in [End::Subject, End::Object] {
-        let _ = snapshot.expand(end, &nodes, None, graph, &mut Expansion::new(false, true));
+        for predicate in [None, Some(TermId(id(TermKind::Iri, 51)))] {
+            let _ = snapshot.expand(
+                end,
+                &nodes,
+                predicate,
+                graph,
+                &mut Expansion::new(false, true),
+            );
+        }
     }
     let _ = snapshot.probe(TermId(id(TermKind::Iri, 51)), &pairs, graph);
     let _ = snapshot.decode(&nodes);

@@ -47,7 +47,7 @@ impl PageEntry {
 
 impl ColumnPage<'_> {
     /// Fails unless the page has as many rows as the directory says: row numbers come from there.
-    fn check_rows(&self, rows: &Range<u64>) -> Result<(), BadPage> {
+    pub(crate) fn check_rows(&self, rows: &Range<u64>) -> Result<(), BadPage> {
         match self.rows() as u64 == rows.end - rows.start {
             true => Ok(()),
             false => Err(BadPage("not as many rows as the directory says")),

@@ -20,7 +20,6 @@ const LONGER: &[(&str, &str, usize)] = &[
     ("join.rs", "hash_join", 72),
     ("path_search.rs", "read", 71),
     ("path_search.rs", "set", 71),
-    ("join_method.rs", "triple_methods", 76),
     ("paths.rs", "search", 88),
     ("render.rs", "requests", 72),
 ];
