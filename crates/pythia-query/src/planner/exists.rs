@@ -1,5 +1,7 @@
 //! Planning of patterns for operators of a running query, and insertion of a row's terms into a pattern.
 
+use std::rc::Rc;
+
 use oxrdf::Variable;
 use pythia_rdf::TermId;
 use pythia_sparql::scope::{Variables, mentioned};
@@ -54,6 +56,7 @@ impl Planner<'_> {
         Self {
             inserted: inserted.collect(),
             counted: None,
+            terms: Rc::clone(&self.terms),
             ..*self
         }
     }

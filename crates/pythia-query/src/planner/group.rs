@@ -467,10 +467,15 @@ impl Planner<'_> {
     /// term that the store does not have gets a query-local id, so that it has the same plan as a term that
     /// only occurs in hidden graphs.
     pub(super) fn id_of(&self, term: &Term) -> Result<Option<TermId>, QueryError> {
-        match self.snapshot.resolve(term.as_ref())? {
-            None if self.counts().are_guessed() => Ok(Some(self.evaluation.intern(term.clone())?)),
-            known => Ok(known),
+        if let Some(known) = self.terms.borrow().get(term) {
+            return Ok(*known);
         }
+        let id = match self.snapshot.resolve(term.as_ref())? {
+            None if self.counts().are_guessed() => Some(self.evaluation.intern(term.clone())?),
+            known => known,
+        };
+        self.terms.borrow_mut().insert(term.clone(), id);
+        Ok(id)
     }
 
     /// Adds the filters whose variables are all bound.

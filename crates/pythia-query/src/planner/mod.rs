@@ -45,10 +45,14 @@ mod tests;
 mod triple_term;
 pub(crate) mod visible;
 
-use oxrdf::Variable;
+use std::cell::RefCell;
+use std::rc::Rc;
+
+use oxrdf::{Term, Variable};
 use pythia_rdf::TermId;
 use pythia_sparql::scope::Variables;
 use pythia_store::Snapshot;
+use rustc_hash::FxHashMap;
 use spargebra::algebra::GraphPattern;
 
 use builder::Planned;
@@ -90,6 +94,8 @@ pub(crate) struct Planner<'a> {
     is_lone: bool,
     /// The groups that were planned, if this plans a whole query.
     groups: Option<&'a PlannedGroups>,
+    /// Ids of the query's terms that were looked up.
+    terms: Rc<RefCell<FxHashMap<Term, Option<TermId>>>>,
 }
 
 impl<'a> Planner<'a> {
@@ -108,6 +114,7 @@ impl<'a> Planner<'a> {
             choices: None,
             is_lone: false,
             groups: None,
+            terms: Rc::default(),
         }
     }
 

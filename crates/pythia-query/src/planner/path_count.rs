@@ -1,6 +1,8 @@
 //! Counting without enumeration: where solutions are only counted, the far end of a path need not be
 //! enumerated. The path returns one solution with the number of its ends, and counts become sums.
 
+use std::rc::Rc;
+
 use oxrdf::Variable;
 use pythia_sparql::scope::{
     Variables, certain, term_variable, term_variables, triple_variables, variables_of,
@@ -17,6 +19,7 @@ impl Planner<'_> {
         Self {
             inserted: self.inserted.clone(),
             counted: Some(variable.clone()),
+            terms: Rc::clone(&self.terms),
             ..*self
         }
     }

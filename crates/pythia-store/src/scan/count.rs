@@ -18,7 +18,8 @@ pub(crate) fn count(base: &Arc<Segment>, pattern: &QuadPattern) -> Result<u64, S
     if let Some(count) = of_graph(base, pattern)? {
         return Ok(count);
     }
-    let any_graph = pattern.graph == GraphFilter::Any;
+    // Where all quads are of these graphs, the tuple pages have the counts.
+    let any_graph = known(base, pattern.graph) == Some(base.statistics().quads);
     match (pattern.subject, pattern.predicate, pattern.object) {
         (None, None, None) => all(base, pattern.graph),
         (None, Some(predicate), None) => columns(base, End::Subject, &[predicate], pattern.graph),
@@ -95,14 +96,18 @@ fn of_graph(base: &Segment, pattern: &QuadPattern) -> Result<Option<u64>, StoreE
 
 /// Counts the quads of some graphs: known without reading, unless there are too many graphs to list.
 fn all(base: &Segment, graph: GraphFilter) -> Result<u64, StoreError> {
+    match known(base, graph) {
+        Some(count) => Ok(count),
+        None => base.pso.count(0..base.statistics().quads, graph),
+    }
+}
+
+/// Returns the number of quads of some graphs, if it is known without reading.
+fn known(base: &Segment, graph: GraphFilter) -> Option<u64> {
     let statistics = base.statistics();
-    let known = match graph {
+    match graph {
         GraphFilter::Any => Some(statistics.quads),
         GraphFilter::Named => Some(statistics.quads - statistics.graphs.default_graph_quads()),
         GraphFilter::One(graph) => statistics.graphs.quads(graph),
-    };
-    match known {
-        Some(count) => Ok(count),
-        None => base.pso.count(0..statistics.quads, graph),
     }
 }
