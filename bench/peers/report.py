@@ -113,7 +113,7 @@ def rates_table(dataset, name, figures):
                          f"{min(rates):,.1f} – {max(rates):,.1f}", f"{ratio:.2f}" if ratio else "–",
                          f"{figures['peak_bytes'].get(engine, 0) / 1e6:,.0f}"])
     return (f"{dataset}: {name}, rates", ["engine", "clients", unit, "from – to", "times", "peak MB"], rows, [
-        "Of the templates that every engine answers right. times: geometric mean of its times divided by the first's.",
+        "Of the templates that every engine answers right; 0: there is none. times: geometric mean of its times divided by the first's.",
         "peak MB: most memory of the server up to the end of this section."])
 
 

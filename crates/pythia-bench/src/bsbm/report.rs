@@ -180,9 +180,11 @@ impl TestOfSystem {
             .filter_map(in_order)
             .map(times)
             .collect();
-        let mixes_per_hour: Vec<f64> = (turns.iter())
-            .map(|turn| turn.parts as f64 * HOUR_SECONDS / turn.seconds(clients, left_out))
-            .collect();
+        let mixes = |turn: &Turn| match turn.questions(left_out) {
+            0 => 0.0,
+            _ => turn.parts as f64 * HOUR_SECONDS / turn.seconds(clients, left_out),
+        };
+        let mixes_per_hour: Vec<f64> = turns.iter().map(mixes).collect();
         let queries = |turn: &Turn| {
             let queries = turn.questions(left_out) as f64 / turn.seconds(clients, left_out);
             queries * HOUR_SECONDS * settings.scale_factor
@@ -285,7 +287,9 @@ impl Report {
         ));
         table.note("times the AQET: geometric mean over the templates of its AQET divided by the first system's.");
         if !self.left_out.is_empty() {
-            table.note("All of these are of the templates that count for every system.");
+            table.note(
+                "All of these are of the templates that count for every system; 0: there is none.",
+            );
         }
         table
     }

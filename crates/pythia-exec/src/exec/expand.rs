@@ -12,10 +12,8 @@ use super::row_source::{Fed, RowSource};
 use crate::error::QueryError;
 use crate::limits::governor::Working;
 use crate::plan::slots::Slots;
-use crate::plan::step::{GraphPosition, Position, SlotPattern};
+use crate::plan::step::{EXPAND_NODES, GraphPosition, Position, SlotPattern};
 
-/// Number of nodes that are expanded together. It bounds the memory of their links.
-const EXPAND_NODES: usize = 4096;
 /// Larger buffers are freed instead of being kept for the next rows.
 const KEPT_BYTES: usize = 16 << 10;
 

@@ -9,7 +9,7 @@ use super::context::QueryContext;
 use super::expand::Expand;
 use super::row_source::{Fed, RowSource};
 use super::runs::Runs;
-use super::scan::{ScanColumns, sorted_slot};
+use super::scan::{FIRST_ROWS, ScanColumns, sorted_slot};
 use crate::error::QueryError;
 use crate::limits::governor::Share;
 use crate::limits::spill::rows::RowStore;
@@ -39,8 +39,8 @@ enum Access {
 
 /// Joins solutions with a pattern by looking up their key in a table of all its matches.
 ///
-/// The table is read once, in an order sorted by the key, when the first solution arrives. Solutions stay
-/// in order.
+/// The table is read once, in an order sorted by the key, when the first solution arrives; under a LIMIT, after the
+/// first solutions. Solutions stay in order.
 pub(crate) struct HashScan {
     input: Fed,
     pattern: SlotPattern,
@@ -50,6 +50,9 @@ pub(crate) struct HashScan {
     live: Arc<Slots>,
     context: Arc<QueryContext>,
     access: Access,
+    /// Number of solutions that are looked up node by node before the table is read.
+    few: usize,
+    looked_up: Option<Box<Expand>>,
     /// The share for the table, until the access is decided.
     share: Option<Share>,
     current: Cursor,
@@ -75,6 +78,8 @@ impl HashScan {
             key,
             live,
             access: Access::Undecided,
+            few: 0,
+            looked_up: None,
             share: Some(Share::new(context.governor())),
             context,
             current: Cursor::default(),
@@ -86,6 +91,12 @@ impl HashScan {
     /// Stops at each solution's first match, if `once`.
     pub(crate) fn once(mut self, once: bool) -> Self {
         self.once = once;
+        self
+    }
+
+    /// Looks up the first solutions without the table, if `small`: no others may be asked for.
+    pub(crate) fn begin_small(mut self, small: bool) -> Self {
+        self.few = if small { FIRST_ROWS } else { 0 };
         self
     }
 
@@ -117,14 +128,18 @@ impl HashScan {
             let _share = share;
             return Ok(Access::Table { table, _share });
         }
+        Ok(Access::Expand(Box::new(self.expand())))
+    }
+
+    /// Returns the join that reads the matches page by page.
+    fn expand(&self) -> Expand {
         let end = if self.pattern.subject.slot() == Some(self.key) {
             End::Subject
         } else {
             End::Object
         };
         let (live, context) = (Arc::clone(&self.live), Arc::clone(&self.context));
-        let expand = Expand::new(Fed::default(), self.pattern, end, live, context);
-        Ok(Access::Expand(Box::new(expand.once(self.once))))
+        Expand::new(Fed::default(), self.pattern, end, live, context).once(self.once)
     }
 }
 
@@ -141,10 +156,24 @@ impl RowSource for HashScan {
             {
                 return Ok(Some(found));
             }
+            if let Some(looked_up) = &mut self.looked_up
+                && let Some(found) = looked_up.next()?
+            {
+                return Ok(Some(found));
+            }
             if !self.current.has_rows() {
                 let Some(batch) = self.input.take() else {
                     return Ok(None);
                 };
+                if batch.rows <= self.few {
+                    self.few -= batch.rows;
+                    let mut looked_up = self.looked_up.take();
+                    let expand = looked_up.get_or_insert_with(|| Box::new(self.expand()));
+                    expand.feed(batch);
+                    self.looked_up = looked_up;
+                    continue;
+                }
+                (self.few, self.looked_up) = (0, None);
                 self.current = Cursor::over(batch);
             }
             if let Access::Undecided = self.access {

@@ -31,6 +31,7 @@ use super::solutions::{Execute, Solutions};
 use crate::error::QueryError;
 use crate::explain::CostId;
 use crate::expression::EvaluationContext;
+use crate::plan::step::{Access, Step, StepKind};
 use crate::plan::{Operator, Plan};
 
 /// A plan node that carries an operator.
@@ -83,9 +84,9 @@ fn nodes_with(plan: Plan, commons: &mut Commons, limited: bool) -> Arc<dyn Execu
         cost,
     } = plan;
     if let Operator::Pattern(pattern) = &mut *operator
-        && let Some(first) = pattern.steps.first_mut()
+        && limited
     {
-        first.begins_small = limited;
+        begin_small(&mut pattern.steps, true);
     }
     let limited = match &*operator {
         Operator::Slice(slice) => slice.length.is_some(),
@@ -118,6 +119,23 @@ fn nodes_with(plan: Plan, commons: &mut Commons, limited: bool) -> Arc<dyn Execu
         estimated_rows,
         common,
     })
+}
+
+/// Lets steps begin with few rows: the scan at the start of the pattern, and joins with a table.
+fn begin_small(steps: &mut [Step], is_start: bool) {
+    for (number, step) in steps.iter_mut().enumerate() {
+        let is_start = is_start && number == 0;
+        step.begins_small = is_start || matches!(step.kind, StepKind::Pattern(_, Access::Hash(_)));
+        match &mut step.kind {
+            StepKind::Optional(inner) => begin_small(inner, false),
+            StepKind::Union(branches) => {
+                branches
+                    .iter_mut()
+                    .for_each(|branch| begin_small(branch, is_start));
+            }
+            _ => {}
+        }
+    }
 }
 
 /// Returns the plan that nodes were made of, without what was compiled.

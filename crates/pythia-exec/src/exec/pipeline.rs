@@ -54,7 +54,8 @@ fn matches(
             Box::new(MergeScan::new(source, *pattern, *order, live, context).once(step.once))
         }
         Access::Hash(order) => {
-            Box::new(HashScan::new(source, *pattern, *order, live, context).once(step.once))
+            let hash = HashScan::new(source, *pattern, *order, live, context);
+            Box::new(hash.once(step.once).begin_small(step.begins_small))
         }
     }
 }

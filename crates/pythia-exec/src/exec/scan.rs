@@ -139,7 +139,7 @@ impl ScanColumns {
 }
 
 /// Number of rows of the first batch of a scan that begins small.
-const FIRST_ROWS: usize = 128;
+pub(super) const FIRST_ROWS: usize = 128;
 /// Number of rows of each later batch of such a scan, as a multiple of the batch before.
 const ROWS_GROWTH: usize = 8;
 

@@ -26,6 +26,7 @@ use super::id_loop;
 use super::math::Math;
 use super::node::{Call, CustomCall, InList, Node, is_predicate};
 use super::number::{Arithmetic, Number};
+use super::order::compare_ids;
 use super::value::Value;
 use crate::error::QueryError;
 use crate::limits::governor::Working;
@@ -238,7 +239,9 @@ impl<'a> Evaluator<'a> {
         let mut wanted = Vec::new();
         for (row, result) in result.iter_mut().enumerate() {
             let decision = match (left.id(row), right.id(row)) {
-                (Some(left), Some(right)) => operator.decide(left, right),
+                (Some(left), Some(right)) => operator
+                    .decide(left, right)
+                    .or_else(|| compare_strings(operator, left, right, self.context)),
                 (Some(TermId::UNBOUND), _) | (_, Some(TermId::UNBOUND)) => Some(ERROR),
                 _ => None,
             };
@@ -724,6 +727,18 @@ fn cells(
     }
     working.add(bytes)?;
     Ok(cells)
+}
+
+/// Compares strings by their ranks in the dictionary. Returns `None` for other terms and for strings without a rank.
+fn compare_strings(
+    operator: Comparison,
+    left: TermId,
+    right: TermId,
+    context: &EvaluationContext,
+) -> Option<Truth> {
+    let are_strings = [left, right].iter().all(|id| id.kind() == TermKind::String);
+    let ordering = are_strings.then(|| compare_ids(left, right, context))??;
+    Some(truth(Some(operator.accepts(ordering))))
 }
 
 /// Compares computed numbers with each other, with inline ones or with a constant. Returns `None` for other operands.

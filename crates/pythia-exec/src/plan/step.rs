@@ -78,12 +78,16 @@ pub struct SlotPattern {
     pub graph: GraphPosition,
 }
 
+/// Number of nodes that [`Access::Expand`] looks up together. It bounds the memory of their links.
+pub const EXPAND_NODES: usize = 4096;
+
 /// The access method by which a pattern is joined with the solutions so far.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
 pub enum Access {
     /// Reads the matches in this order, once per solution.
     Scan(Order),
-    /// Visits the tuple of each solution's subject or object: one page per node, in batches.
+    /// Visits the tuple of each solution's subject or object: one page per node, in batches. Many of a predicate's nodes are
+    /// read from its column.
     Expand(End),
     /// Expands where a cached attribute of the neighbours is stored with the links: its value takes the
     /// place of the pattern's graph.
@@ -111,7 +115,8 @@ pub struct Step {
     /// True if a solution's first match is enough: the step binds nothing that is needed, and its solutions
     /// are not counted.
     pub once: bool,
-    /// True if a scan begins with small batches, because a LIMIT may need no more. The position in the plan tells.
+    /// True if a scan begins with small batches, and a join with a table looks up the first rows without it, because a
+    /// LIMIT may need no more. The position in the plan tells.
     #[serde(skip)]
     pub begins_small: bool,
 }

@@ -2,11 +2,11 @@
 //! in microseconds. The constants are for pages in memory; for a store larger than its cache, the cost of
 //! reads from the device is added.
 
-use pythia_store::{End, Order, ReadCosts};
+use pythia_store::{End, Expansion, Order, ReadCosts};
 
 use super::cached::CachedPair;
 use super::element::{Element, PatternGraph, PatternTerm, Triple};
-use pythia_exec::plan::step::{Access, PathStep, Position};
+use pythia_exec::plan::step::{Access, EXPAND_NODES, PathStep, Position};
 
 /// Cost of visiting one tuple page and decoding a list.
 const VISIT: f64 = 0.4;
@@ -26,11 +26,6 @@ const SCANNED: f64 = 0.006;
 const HASHED: f64 = 0.025;
 /// Cost of one hash lookup.
 const LOOKUP: f64 = 0.015;
-/// Number of nodes that are looked up together.
-const EXPAND_NODES: f64 = 4096.0;
-/// See `pythia-store/scan/edges.rs`.
-const STRETCH_NODES: f64 = 64.0;
-const ROWS_PER_VISIT: f64 = 32.0;
 /// Cost of starting a scan.
 const SCAN_START: f64 = 2.0;
 /// From this many matches, a constant object's list is read from the columns, streaming.
@@ -253,14 +248,15 @@ impl Joined {
     /// with the predicate, all rows of a column each time.
     fn expanded(&self, triple: &Triple) -> f64 {
         let visits = self.visits(self.rows);
-        let together = self.rows.min(EXPAND_NODES);
+        let most = EXPAND_NODES as f64;
+        let together = self.rows.min(most);
         if !matches!(triple.predicate, PatternTerm::Constant(_))
-            || together < STRETCH_NODES
-            || triple.count > together * ROWS_PER_VISIT
+            || together < Expansion::STRETCH_NODES as f64
+            || triple.count > together * Expansion::ROWS_PER_VISIT as f64
         {
             return visits;
         }
-        let times = (self.rows / EXPAND_NODES).max(1.0);
+        let times = (self.rows / most).max(1.0);
         visits.min(times * self.scanned(triple.count) + self.rows * LOOKUP)
     }
 

@@ -12,11 +12,6 @@ use crate::segment::Segment;
 use crate::segment::column::{BadPage, Column, ColumnFile, ColumnPage, PageGraphs};
 use crate::segment::tuple::{Predicates, Probe};
 
-/// Fewer nodes are always looked up on their tuple pages.
-const STRETCH_NODES: usize = 64;
-/// Number of rows of a column that are read in the time of a visit to a tuple page.
-const ROWS_PER_VISIT: u64 = 32;
-
 /// As [`crate::Snapshot::expand`], on one segment.
 pub(crate) fn expand(
     base: &Segment,
@@ -73,7 +68,7 @@ impl<'a> Stretch<'a> {
         let (&[first, ..], &[.., last]) = (nodes, nodes) else {
             return Ok(None);
         };
-        if nodes.len() < STRETCH_NODES {
+        if nodes.len() < Expansion::STRETCH_NODES {
             return Ok(None);
         }
         let mut held = Held::default();
@@ -84,7 +79,7 @@ impl<'a> Stretch<'a> {
         for number in start.saturating_sub(1).min(end)..end {
             let entry = file.entry(&mut held, number)?;
             rows += entry.rows.end - entry.rows.start;
-            if rows > nodes.len() as u64 * ROWS_PER_VISIT {
+            if rows > (nodes.len() * Expansion::ROWS_PER_VISIT) as u64 {
                 return Ok(None);
             }
             match entry.graphs(graph) {

@@ -84,6 +84,32 @@ fn tests_of_kind_datatype_and_language_read_only_terms_that_may_pass() {
 }
 
 #[test]
+fn strings_of_the_dictionary_are_compared_without_their_texts() {
+    let mut data = items(2000);
+    for (number, label) in ["", "é", "e\u{301}", "\u{10000}", "\u{ffff}", "Label 1"]
+        .iter()
+        .enumerate()
+    {
+        data.push_str(&format!(
+            "<http://e/{number}> <http://e/label> \"{label}\" .\n\
+             <http://e/{number}> <http://e/label> \"{label}\"@en .\n"
+        ));
+    }
+    let joined = "?s <http://e/next> ?n ; <http://e/label> ?l . ?n <http://e/label> ?m";
+    let unfiltered = checked(&data, &format!("SELECT ?s ?n {{ {joined} }}"));
+    for operator in ["<", "<=", ">", ">="] {
+        let query = format!("SELECT ?s ?n {{ {joined} FILTER(?l {operator} ?m) }}");
+        let plan = checked(&data, &query);
+        // Those with a language are compared by their texts.
+        let pages = unfiltered.pages() + 16;
+        assert!(
+            plan.pages() <= pages,
+            "{pages} pages without the filter\n{plan}"
+        );
+    }
+}
+
+#[test]
 fn a_prefix_reads_only_terms_that_start_with_it() {
     let database = database(&values());
     for (filter, most) in [

@@ -183,6 +183,34 @@ fn a_limit_joins_few_rows() {
     assert_eq!(lines, peer.answer(&sorted).unwrap().sorted().lines);
 }
 
+/// Under a LIMIT, a join with a table looks up the first rows without it: rows before and after the table are right.
+#[test]
+fn a_limit_may_need_no_table() {
+    // More labels than a column gives to the nodes of a batch.
+    const LABELS: usize = 140_000;
+    let mut data = String::new();
+    for i in 0..LABELS {
+        data.push_str(&format!("<http://e/{i}> <http://e/label> \"{i}\" .\n"));
+        if i % 12 == 0 {
+            let next = (i * 7919 + 5) % (LABELS + LABELS / 4);
+            data.push_str(&format!(
+                "<http://e/{i}> <http://e/next> <http://e/{next}> .\n"
+            ));
+        }
+    }
+    let (database, peer) = (database(&data), Peer::new(&data));
+    let query = "SELECT ?s ?n ?l { ?s <http://e/next> ?n OPTIONAL { ?n <http://e/label> ?l } }";
+    let all = peer.answer(query).unwrap().sorted().lines;
+    for limit in [1, 128, 129, 1152, 1153, 9000] {
+        let (lines, plan) = analyze(&database, &format!("{query} LIMIT {limit}"));
+        assert!(plan.to_string().contains("Hash("), "{plan}");
+        assert_eq!(lines.len(), limit, "{plan}");
+        let others = lines.iter().filter(|line| all.binary_search(line).is_err());
+        assert_eq!(others.collect::<Vec<_>>(), Vec::<&String>::new(), "{plan}");
+        assert!(limit > 128 || plan.pages() < 160, "{plan}");
+    }
+}
+
 /// Rows that ORDER BY sets aside are those that a whole sort has after the limit, for terms of every kind.
 #[test]
 fn a_limit_keeps_the_first_rows_of_any_kind() {
