@@ -20,11 +20,21 @@ impl<'p> Operands<'p> {
             let scope = in_scope(&pattern);
             (pattern, scope)
         };
+        let patterns: Vec<_> = patterns.into_iter().map(scoped).collect();
+        // A condition without variables, or with one that no operand binds, belongs to no part.
         let may_move = |condition: &&Expression| {
-            !has_exists(condition) && !draws(condition) && !variables_of(condition).is_empty()
+            let variables = variables_of(condition);
+            let is_bound = |v| patterns.iter().any(|(_, scope)| scope.contains(v));
+            !has_exists(condition)
+                && !draws(condition)
+                && !variables.is_empty()
+                && variables.iter().all(is_bound)
         };
-        conditions.iter().all(may_move).then(|| Self {
-            patterns: patterns.into_iter().map(scoped).collect(),
+        if !conditions.iter().all(may_move) {
+            return None;
+        }
+        Some(Self {
+            patterns,
             conditions: (conditions.iter())
                 .map(|condition| (*condition, variables_of(condition)))
                 .collect(),

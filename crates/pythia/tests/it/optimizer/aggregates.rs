@@ -350,6 +350,12 @@ fn counts_of_joins_multiply_the_counts_of_their_parts() {
         // Keys or a condition in all parts that share no variable.
         count("?h ?i", &format!("?x {a} ?h . ?y {b} ?i")),
         count("", &format!("?x {a} ?h . ?y {b} ?i FILTER(?h < ?i)")),
+        // A condition over a variable that nothing binds.
+        count("", &format!("?x {a} ?h . ?y {b} ?i FILTER(?unbound != 1)")),
+        count(
+            "",
+            &format!("?x {a} ?h . ?y {b} ?h FILTER(!BOUND(?unbound) && ?unbound != 1)"),
+        ),
         // A pattern that is not made of triple patterns.
         count(
             "",
