@@ -52,6 +52,7 @@ pub(crate) struct HashScan {
     access: Access,
     /// Number of solutions that are looked up node by node before the table is read.
     few: usize,
+    /// Looks these up.
     looked_up: Option<Box<Expand>>,
     /// The share for the table, until the access is decided.
     share: Option<Share>,
