@@ -16,11 +16,12 @@ use crate::auth::{Access, Identity};
 use crate::context::{Dataset, ServerContext, Settings};
 use crate::operate::metrics::ShedReason;
 use crate::operate::record::Record;
-use crate::protocol::answer::Delivery;
+use crate::protocol::answer::{Company, Delivery};
 use crate::protocol::caching::Tags;
 use crate::protocol::error::HttpError;
 use crate::protocol::parameters::RequestLimits;
 use crate::running::ListedActivity;
+use crate::workers;
 
 /// The header with the id that a query is listed under.
 pub(crate) const QUERY_ID: &str = "pythia-query-id";
@@ -257,12 +258,15 @@ impl Exchange {
         })
     }
 
-    /// Returns whether requests may come faster than they get their turns: there may be more of them than places for one
-    /// client. A connection of HTTP/1.1 sends one after the other.
-    pub(crate) fn may_queue(&self) -> bool {
+    /// Returns which requests may wait for this one.
+    pub(crate) fn company(&self) -> Company {
         let places = self.caller.settings.config.limits.running_per_client();
         let open = self.caller.context.operations.metrics.open_connections();
-        self.caller.hangup.is_none() || open > places as u64
+        match self.caller.hangup {
+            Some(_) => Company::of(open as usize, places, workers::number()),
+            // A connection of HTTP/2 sends many requests at once.
+            None => Company::Many,
+        }
     }
 
     /// Returns how the answer is delivered: the limits on what waits for the client, and the deadline.

@@ -5,8 +5,8 @@
 
 use std::future::Future;
 use std::io;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
 use tokio::runtime::{Builder, Runtime};
@@ -28,14 +28,13 @@ struct Counted(Arc<AtomicUsize>);
 impl Workers {
     /// Starts the workers of a server that runs up to `running` requests at once.
     pub(crate) fn start(running: usize) -> io::Result<Self> {
-        let cores = std::thread::available_parallelism().map_or(1, usize::from);
         let worker = |_| {
             Ok(Worker {
                 runtime: runtime(running)?,
                 connections: Arc::default(),
             })
         };
-        Ok(Self((0..cores).map(worker).collect::<io::Result<_>>()?))
+        Ok(Self((0..number()).map(worker).collect::<io::Result<_>>()?))
     }
 
     /// Serves a connection by the worker that has the fewest.
@@ -59,6 +58,13 @@ impl Workers {
             }
         }
     }
+}
+
+/// Returns the number of workers.
+pub(crate) fn number() -> usize {
+    static CORES: LazyLock<usize> =
+        LazyLock::new(|| std::thread::available_parallelism().map_or(1, usize::from));
+    *CORES
 }
 
 /// Makes a runtime with one thread for tasks. It gets another one if the first runs a long query.

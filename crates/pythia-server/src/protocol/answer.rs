@@ -32,8 +32,10 @@ use super::handover::{Receiver, Sender, handover};
 const PIECE_BYTES: usize = 64 << 10;
 /// Initial capacity of a piece, in bytes; most answers fit into it.
 const FIRST_BYTES: usize = 4 << 10;
-/// Time for which work may keep the connections of a runtime thread waiting.
-const AT_ONCE: Duration = Duration::from_micros(500);
+/// Time for which work may keep the connections of a runtime thread waiting: if there are others, and if there are none
+/// but a new one may come.
+const AT_ONCE: Duration = Duration::from_millis(1);
+const ALONE: Duration = Duration::from_millis(10);
 /// Limit on the wait for a thread that takes over the connections.
 const TAKEOVER: Duration = Duration::from_millis(5);
 
@@ -79,23 +81,51 @@ pub(crate) async fn answer(
     answer_of(wait, guard).await
 }
 
+/// The requests that may wait while work runs on a thread of the runtime.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Company {
+    /// None: each connection has a thread to itself.
+    None,
+    /// Those of a few connections.
+    Few,
+    /// More than get their turns.
+    Many,
+}
+
+impl Company {
+    /// Returns the company of a request whose connection sends one after the other. A new connection goes to the worker that
+    /// has the fewest. Requests may come faster than they get their turns if there are more `open` connections than `places`
+    /// for one client.
+    pub(crate) fn of(open: usize, places: usize, workers: usize) -> Self {
+        match open {
+            _ if open > places => Self::Many,
+            _ if open > workers => Self::Few,
+            _ => Self::None,
+        }
+    }
+}
+
 /// Like [`answer`], for work that usually takes less time than waking a thread twice: it begins on a thread of the
-/// runtime. If it takes longer than [`AT_ONCE`] or writes more than a piece, it keeps the thread, and the runtime gets
-/// another. The work takes [`Output::overstay`] into its options. If other requests `may_queue`, they reach the queue first,
-/// so that an overload is shed there, not left unread.
+/// runtime. If it takes longer than [`AT_ONCE`] ([`ALONE`] without company) or writes more than a piece, it keeps the thread,
+/// and the runtime gets another. The work takes [`Output::overstay`] into its options. Many requests reach the queue first, so
+/// that an overload is shed there, not left unread.
 pub(crate) async fn answer_at_once(
     delivery: Delivery,
-    may_queue: bool,
+    company: Company,
     work: impl FnOnce(&mut Output) -> Result<(), HttpError> + Send + 'static,
 ) -> Result<Response, HttpError> {
     let (first, wait) = oneshot::channel();
     let guard = CancelOnDrop::new(&delivery.cancel);
     // A task of its own: the connection notices meanwhile that its client goes away, and sends pieces.
     tokio::spawn(async move {
-        if may_queue {
+        if company == Company::Many {
             tokio::task::yield_now().await;
         }
-        let overstay = Overstay::new(Instant::now() + AT_ONCE, leave_runtime);
+        let time = match company {
+            Company::None => ALONE,
+            Company::Few | Company::Many => AT_ONCE,
+        };
+        let overstay = Overstay::new(Instant::now() + time, leave_runtime);
         let mut output = Output::new(first, delivery, Some(Arc::new(overstay)));
         let outcome = work(&mut output);
         output.finish(outcome);
@@ -321,5 +351,23 @@ impl http_body::Body for GuardedBody {
 
     fn size_hint(&self) -> SizeHint {
         self.body.size_hint()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Company;
+
+    #[test]
+    fn connections_wait_for_each_other_only_on_shared_workers() {
+        let (places, workers) = (8, 2);
+        let company = |open| Company::of(open, places, workers);
+        assert_eq!(company(1), Company::None);
+        assert_eq!(company(2), Company::None);
+        assert_eq!(company(3), Company::Few);
+        assert_eq!(company(8), Company::Few);
+        assert_eq!(company(9), Company::Many);
+        // Few places are as many requests as may run: the others queue, even if each has a worker.
+        assert_eq!(Company::of(2, 1, 4), Company::Many);
     }
 }

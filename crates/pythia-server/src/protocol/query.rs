@@ -112,10 +112,10 @@ pub(crate) async fn run(
     };
     let turn = exchange.turn("query", asked.text.text()?).await?;
     let delivery = exchange.delivery(&turn, asked.limits.timeout);
-    let (may_be_quick, may_queue) = (asked.may_be_quick(), exchange.may_queue());
+    let (may_be_quick, company) = (asked.may_be_quick(), exchange.company());
     let work = move |output: &mut Output| asked.answer(&exchange, &turn, output);
     match may_be_quick {
-        true => answer_at_once(delivery, may_queue, work).await,
+        true => answer_at_once(delivery, company, work).await,
         false => answer(delivery, work).await,
     }
 }
@@ -149,10 +149,10 @@ fn format(parameters: &Parameters, has_accept: bool) -> Result<Option<ResultForm
 }
 
 impl QueryRequest {
-    /// Returns whether the query may take less time than waking a thread. Long queries do not, nor those with
-    /// SERVICE, which an escape might hide.
+    /// Returns whether the query may take less time than waking a thread. Parsing alone takes longer for long texts; queries
+    /// with SERVICE, which an escape might hide, wait for others.
     fn may_be_quick(&self) -> bool {
-        const TEXT_BYTES: usize = 2048;
+        const TEXT_BYTES: usize = 8 << 10;
         const ASKS: &[u8] = b"service";
         let text = &self.text.bytes;
         let asks = |text: &[u8]| {
