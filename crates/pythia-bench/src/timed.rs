@@ -3,8 +3,8 @@
 use std::time::{Duration, Instant};
 
 use pythia::{
-    Database, PreparedQuery, Query, QueryError, QueryOptions, ResultFormat, Results, Term,
-    WriteError, write_results,
+    Database, PreparedQuery, QueryError, QueryOptions, ResultFormat, Results, Term, WriteError,
+    write_results,
 };
 
 /// Times of the parts of a query.
@@ -45,7 +45,7 @@ pub fn run(
     output: Output,
 ) -> Result<Timing, QueryError> {
     let started = Instant::now();
-    let query = Query::parse(text, None)?;
+    let query = database.parse_query(text, None, options)?;
     let parsed = started.elapsed();
     let prepared = database.prepare_parsed(&query, options)?;
     let planned = started.elapsed();

@@ -14,7 +14,7 @@ use datafusion_execution::runtime_env::{RuntimeEnv, RuntimeEnvBuilder};
 use datafusion_physical_plan::ExecutionPlan;
 use oxrdf::Variable;
 use pythia_sparql::scope::in_scope;
-use pythia_sparql::{Query, Update};
+use pythia_sparql::{ParameterizedQueries, Query, Update};
 use pythia_store::Snapshot;
 use serde::{Deserialize, Serialize};
 use spargebra::algebra::{GraphPattern, QueryDataset};
@@ -50,6 +50,7 @@ pub struct Engine {
     config: SessionConfig,
     memory: Arc<MemoryBudget>,
     spill: Arc<SpillSpace>,
+    parsed: ParameterizedQueries,
 }
 
 /// Limits of all queries together.
@@ -162,6 +163,7 @@ impl Engine {
             config: SessionConfig::new(),
             memory: Arc::new(MemoryBudget::new(options.memory_bytes)),
             spill: Arc::new(SpillSpace::new(folder, options.spill_bytes)),
+            parsed: ParameterizedQueries::default(),
         })
     }
 
@@ -192,7 +194,8 @@ impl Engine {
     }
 
     /// Parses a query like [`Query::parse`], within the memory budget of all queries. Large syntax trees are
-    /// charged before they are built, until they are dropped; small ones are free.
+    /// charged before they are built, until they are dropped; small ones are free. The algebra of small queries that come again
+    /// with other constants is kept ([`ParameterizedQueries`]).
     ///
     /// # Errors
     /// [`QueryError::Memory`] in addition to syntax errors.
@@ -203,7 +206,7 @@ impl Engine {
         options: &QueryOptions,
     ) -> Result<Query, QueryError> {
         let charge = Box::new(Held::new(&self.governor(options)));
-        Ok(Query::parse_within(text, base, charge)?)
+        Ok(self.parsed.parse_within(text, base, charge)?)
     }
 
     /// Parses an update like [`Update::parse`], within the memory budget of all queries. The syntax tree is

@@ -35,7 +35,7 @@ impl Language {
 }
 
 /// Returns the W3C's queries or updates if this machine has them; prints a notice otherwise.
-fn corpus(language: Language) -> Vec<String> {
+pub(crate) fn corpus(language: Language) -> Vec<String> {
     let extension = match language {
         Language::Query => "rq",
         Language::Update => "ru",

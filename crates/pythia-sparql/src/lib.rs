@@ -9,6 +9,8 @@
 //! long [`data`] is read in pieces. If it refuses, `grammar` finds the position and the reason. `validate`
 //! finishes the algebra.
 //!
+//! [`ParameterizedQueries`] keeps the algebra of queries that come again with other constants.
+//!
 //! [`completion`] analyses unfinished texts. [`scope`] and [`path_search`] answer questions about algebra.
 //!
 //! This crate knows no store and executes nothing. The memory that a parsed text takes is charged through
@@ -24,6 +26,7 @@ mod error;
 mod fuzz;
 mod grammar;
 mod limits;
+mod parameterized;
 mod parser;
 pub mod path_expansion;
 pub mod path_search;
@@ -47,6 +50,7 @@ mod validate;
 pub use aggregates::{Divisor, Percent, Statistic, called_iris};
 pub use charge::Charge;
 pub use error::{SparqlError, snippet};
+pub use parameterized::ParameterizedQueries;
 pub use query::{Query, QueryForm};
 pub use suggest::{function_names, nearest, well_known_prefixes};
 pub use update::Update;

@@ -90,7 +90,7 @@ pub(crate) fn read<T>(
 }
 
 /// Returns whether the text may have a form that the library does not know, or misunderstands.
-fn may_need_rewriting(text: &str) -> bool {
+pub(crate) fn may_need_rewriting(text: &str) -> bool {
     let bytes = text.as_bytes();
     let starts = |at: usize, sign: &str| {
         let found = bytes.get(at..at + sign.len());

@@ -5,8 +5,7 @@
 //! rows of the other (index joins, correlated OPTIONAL) gives the same solutions only under conditions, which
 //! [`can_seed`] checks. Otherwise the planner uses a hash join.
 
-use std::collections::HashSet;
-
+use hashbrown::HashSet;
 use oxrdf::Variable;
 use spargebra::algebra::{Expression, Function, GraphPattern};
 use spargebra::term::{NamedNodePattern, TermPattern, TriplePattern};

@@ -31,7 +31,7 @@ pub(crate) fn finish(pattern: &mut GraphPattern) -> Result<(), &'static str> {
 
 /// Calls `f` on the pattern and then on all patterns inside it, including those of EXISTS and of path
 /// searches, but not those sent to remote endpoints.
-fn visit_all(pattern: &mut GraphPattern, f: &mut dyn FnMut(&mut GraphPattern)) {
+pub(crate) fn visit_all(pattern: &mut GraphPattern, f: &mut dyn FnMut(&mut GraphPattern)) {
     visit_mut(pattern, &mut |pattern| {
         f(pattern);
         enter(pattern, f);
@@ -58,7 +58,7 @@ fn enter(pattern: &mut GraphPattern, f: &mut dyn FnMut(&mut GraphPattern)) {
 }
 
 /// Returns the expressions of the pattern itself, without those of inner patterns.
-fn expressions_mut(pattern: &mut GraphPattern) -> Vec<&mut Expression> {
+pub(crate) fn expressions_mut(pattern: &mut GraphPattern) -> Vec<&mut Expression> {
     match pattern {
         GraphPattern::Filter { expr, .. } => vec![expr],
         GraphPattern::LeftJoin { expression, .. } => expression.iter_mut().collect(),
@@ -79,7 +79,7 @@ fn expressions_mut(pattern: &mut GraphPattern) -> Vec<&mut Expression> {
 }
 
 /// Calls `f` on every part of an expression, the whole first, but not on the contents of EXISTS.
-fn each_part(expression: &mut Expression, f: &mut dyn FnMut(&mut Expression)) {
+pub(crate) fn each_part(expression: &mut Expression, f: &mut dyn FnMut(&mut Expression)) {
     use Expression as E;
     let mut open = vec![expression];
     while let Some(next) = open.pop() {

@@ -24,23 +24,66 @@ const ROOM_ROWS: usize = 1024;
 pub(crate) struct EarlyDistinct {
     input: Fed,
     live: Arc<Slots>,
-    /// The live slots in order.
-    key: Vec<usize>,
+    key: Key,
     context: Arc<QueryContext>,
     /// The seen solutions and the memory for them; `None` once they are dropped.
     seen: Option<(RowSet, Share)>,
     rows: usize,
 }
 
+/// The live slots that tell solutions apart. Slots with one value in all rows so far do not.
+#[derive(Default)]
+struct Key {
+    varying: Vec<usize>,
+    /// The other slots with their values.
+    fixed: Vec<(usize, u64)>,
+}
+
+impl Key {
+    /// Returns the key for the rows of a batch.
+    fn of(batch: &Batch, live: &Slots) -> Self {
+        let mut key = Self::default();
+        for slot in live.iter() {
+            let value = match batch.rows {
+                0 => 0,
+                _ => batch.value(slot, 0),
+            };
+            match has_only(batch, slot, value) {
+                true => key.fixed.push((slot, value)),
+                false => key.varying.push(slot),
+            }
+        }
+        key
+    }
+
+    /// Returns whether the rows of a batch have the same values in the fixed slots.
+    fn fits(&self, batch: &Batch) -> bool {
+        let mut fixed = self.fixed.iter();
+        fixed.all(|&(slot, value)| has_only(batch, slot, value))
+    }
+
+    /// Takes all slots into the key.
+    fn widen(&mut self) {
+        let fixed = self.fixed.drain(..).map(|(slot, _)| slot);
+        self.varying.extend(fixed);
+    }
+}
+
+/// Returns whether a slot has this value in all rows.
+fn has_only(batch: &Batch, slot: usize, value: u64) -> bool {
+    match batch.columns[slot].as_slice() {
+        [] => value == 0 || batch.rows == 0,
+        ids => ids.iter().all(|id| *id == value),
+    }
+}
+
 impl EarlyDistinct {
     pub(crate) fn new(input: Fed, live: Arc<Slots>, context: Arc<QueryContext>) -> Self {
-        let key: Vec<usize> = live.iter().collect();
-        let seen = RowSet::new(key.len(), 0);
         Self {
             input,
-            key,
+            key: Key::default(),
             live,
-            seen: Some((seen, Share::new(context.governor()))),
+            seen: Some((RowSet::new(0, 0), Share::new(context.governor()))),
             context,
             rows: 0,
         }
@@ -49,7 +92,16 @@ impl EarlyDistinct {
     /// Returns the rows that are new; `None` if the set was dropped.
     fn new_rows(&mut self, batch: &Batch) -> Option<Vec<u32>> {
         let (seen, share) = self.seen.as_mut()?;
-        let mut key = vec![0; self.key.len()];
+        if seen.len() == 0 {
+            self.key = Key::of(batch, &self.live);
+            *seen = RowSet::new(self.key.varying.len(), 0);
+        } else if !self.key.fits(batch) {
+            // Solutions that were seen with the narrow key get through once more.
+            self.key.widen();
+            *seen = RowSet::new(self.key.varying.len(), 0);
+        }
+        let slots = &self.key.varying;
+        let mut key = vec![0; slots.len()];
         let mut fresh = Vec::new();
         for row in 0..batch.rows {
             if row.is_multiple_of(ROOM_ROWS) && !share.fits(seen.bytes_with(ROOM_ROWS)) {
@@ -58,7 +110,7 @@ impl EarlyDistinct {
                 self.seen = None;
                 return Some(fresh);
             }
-            for (id, slot) in key.iter_mut().zip(&self.key) {
+            for (id, slot) in key.iter_mut().zip(slots) {
                 *id = batch.value(*slot, row);
             }
             if seen.insert(seen.hash(&key), &key).1 {
@@ -78,7 +130,7 @@ impl RowSource for EarlyDistinct {
     fn begin(&mut self) {
         // The row numbers of a test of EXISTS start from 1 again with each feed.
         if let Some((seen, _)) = &mut self.seen {
-            *seen = RowSet::new(self.key.len(), 0);
+            *seen = RowSet::new(0, 0);
         }
     }
 
@@ -97,5 +149,44 @@ impl RowSource for EarlyDistinct {
             }
         }
         Ok(None)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn batch(columns: &[&[u64]]) -> Batch {
+        let mut batch = Batch::empty(columns.len());
+        batch.rows = columns.iter().map(|ids| ids.len()).max().unwrap_or(0);
+        batch.columns = columns.iter().map(|ids| ids.to_vec()).collect();
+        batch
+    }
+
+    #[test]
+    fn slots_with_one_value_are_not_in_the_key_until_they_have_another() {
+        let live = Slots::from_iter(0..4);
+        let mut key = Key::of(&batch(&[&[7, 7], &[1, 2], &[], &[0, 5]]), &live);
+        assert_eq!(key.varying, [1, 3]);
+        assert_eq!(key.fixed, [(0, 7), (2, 0)]);
+        assert!(key.fits(&batch(&[&[7], &[9], &[], &[9]])));
+        assert!(key.fits(&batch(&[&[7], &[9], &[0], &[]])));
+        assert!(!key.fits(&batch(&[&[8], &[9], &[], &[9]])));
+        assert!(!key.fits(&batch(&[&[7], &[9], &[3], &[9]])));
+        assert!(!key.fits(&batch(&[&[], &[9], &[], &[9]])));
+        key.widen();
+        assert_eq!(key.varying, [1, 3, 0, 2]);
+        assert!(key.fits(&batch(&[&[8], &[9], &[3], &[9]])));
+    }
+
+    #[test]
+    fn rows_that_are_all_equal_are_one_row() {
+        let live = Slots::from_iter(0..2);
+        let rows = batch(&[&[7, 7, 7], &[]]);
+        let key = Key::of(&rows, &live);
+        assert!(key.varying.is_empty());
+        let mut seen = RowSet::new(key.varying.len(), 0);
+        let fresh = (0..rows.rows).filter(|_| seen.insert(seen.hash(&[]), &[]).1);
+        assert_eq!(fresh.count(), 1);
     }
 }

@@ -361,9 +361,22 @@ impl<'a> Evaluator<'a> {
             }
             column.number(row, &self.decoded).map(Some)
         };
-        let outcomes = (0..rows).map(|row| match operand(left, row)?.zip(operand(right, row)?) {
+        let outcome = |row| match operand(left, row)?.zip(operand(right, row)?) {
             Some((left, right)) => left.apply(operator, right).map(Some),
             None => Some(None),
+        };
+        // After a join, many rows in succession have the same operands.
+        let mut last = None;
+        let outcomes = (0..rows).map(|row| {
+            let ids = left.id(row).zip(right.id(row));
+            match last {
+                Some((before, known)) if ids == Some(before) => Some(known),
+                _ => {
+                    let found = outcome(row)?;
+                    last = ids.map(|ids| (ids, found));
+                    Some(found)
+                }
+            }
         });
         outcomes.collect()
     }

@@ -1,9 +1,10 @@
 //! A pipeline under construction: its slots, its steps so far, and the estimates for the solutions at its
 //! end.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use hashbrown::HashMap;
 use oxrdf::{Term, Variable};
 use pythia_sparql::scope::Variables;
 

@@ -5,8 +5,8 @@
 //! mention it.
 
 use std::borrow::Cow;
-use std::collections::HashSet;
 
+use hashbrown::HashSet;
 use oxrdf::{Term, Variable};
 use pythia_rdf::TermKind;
 use pythia_sparql::scope::{Variables, mentioned, term_variables, triple_variables};

@@ -263,7 +263,7 @@ impl Planner<'_> {
         }
         let certain = variables
             .iter()
-            .filter(|v| branches.iter().all(|b| b.certain.contains(v)))
+            .filter(|v| branches.iter().all(|b| b.certain.contains(*v)))
             .cloned()
             .collect();
         let rows = branches.iter().map(|b| b.rows).sum();

@@ -6,8 +6,8 @@
 //! that a greedy search finds from the solutions so far. See `docs/decisions/0050-operands-in-the-join-order.md`.
 
 use std::borrow::Cow;
-use std::collections::HashMap;
 
+use hashbrown::HashMap;
 use oxrdf::{BlankNode, Variable};
 use pythia_sparql::scope::{Variables, can_seed, certain, in_scope};
 use spargebra::algebra::{GraphPattern, PropertyPathExpression};

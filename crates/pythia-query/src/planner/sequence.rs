@@ -66,7 +66,7 @@ pub(super) fn project(planned: Planned, variables: &[Variable]) -> Planned {
         ),
         certain: variables
             .iter()
-            .filter(|v| planned.certain.contains(v))
+            .filter(|v| planned.certain.contains(*v))
             .cloned()
             .collect(),
         rows: planned.rows,

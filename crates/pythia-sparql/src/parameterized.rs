@@ -1,0 +1,435 @@
+//! Queries that differ only in their constants are parsed once.
+//!
+//! ```text
+//! text → text with parameters, constants → kept algebra with parameters → algebra with the constants → Query
+//! ```
+//!
+//! Programs send the same few queries with other constants, and parsing takes as long as planning. The text with parameters in
+//! place of IRIs, strings and whole numbers is the key of the algebra that is kept. Constants that the parser itself uses stay
+//! in the key: prefixes, datatypes, functions, datasets, LIMIT. A text whose algebra is not kept is parsed as any other. So
+//! is each text with an error, because the error names places. Neither plans nor results are kept.
+
+use std::collections::hash_map::RandomState;
+use std::collections::{HashMap, HashSet};
+use std::hash::BuildHasher;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use oxiri::Iri;
+use oxrdf::vocab::xsd;
+use oxrdf::{Literal, NamedNode};
+use spargebra::algebra::{Expression, GraphPattern, PropertyPathExpression};
+use spargebra::term::{GroundTerm, GroundTriple, NamedNodePattern, TermPattern, TriplePattern};
+
+use crate::charge::Charge;
+use crate::error::SparqlError;
+use crate::parser::may_need_rewriting;
+use crate::query::Query;
+use crate::size::{FREE_BYTES, text_tree_bytes};
+use crate::token::{Kind, Token, tokens};
+use crate::validate::{each_part, expressions_mut, pattern_of, visit_all};
+
+/// Limit on the length of a text, in bytes.
+const TEXT_BYTES_MAX: usize = 8 << 10;
+/// Limit on the number of different constants of a text. They are searched one after the other.
+const CONSTANTS_MAX: usize = 64;
+/// Limit on the number of kept queries. Each takes [`FREE_BYTES`] at most.
+const KEPT_MAX: usize = 128;
+/// Limit on the number of keys of which only the hash is kept, because they came once.
+const ONCE_MAX: usize = 4096;
+
+/// Parses queries, and keeps the algebra of texts that come again with other constants.
+#[derive(Debug, Default)]
+pub struct ParameterizedQueries {
+    parameters: Parameters,
+    hasher: RandomState,
+    kept: Mutex<Kept>,
+}
+
+/// The algebra by the text with parameters.
+#[derive(Debug, Default)]
+struct Kept {
+    queries: HashMap<String, Entry>,
+    /// Hashes of the keys that came once.
+    once: HashSet<u64>,
+    /// Number of texts that came, as a clock.
+    now: u64,
+}
+
+#[derive(Debug)]
+struct Entry {
+    /// `None` if the text has an error or a form for which the algebra is not enough.
+    algebra: Option<Arc<spargebra::Query>>,
+    last_used: u64,
+}
+
+/// What the kept queries say about a text.
+enum Found {
+    Algebra(Arc<spargebra::Query>),
+    /// Came before, and is not kept.
+    Again,
+    Nothing,
+}
+
+/// A text with parameters in place of its constants.
+struct Parameterized<'t> {
+    key: String,
+    /// The bytes of the base IRI and its separator, before the text.
+    text_from: usize,
+    constants: Vec<Constant<'t>>,
+}
+
+/// An IRI, a string or a whole number, as it is written between its delimiters.
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct Constant<'t> {
+    kind: Kind,
+    text: &'t str,
+}
+
+/// The names of parameters: a number that no text can know, and the number of the constant.
+#[derive(Debug)]
+struct Parameters {
+    secret: String,
+}
+
+impl ParameterizedQueries {
+    /// Parses a query like [`Query::parse_within`].
+    ///
+    /// # Errors
+    /// Those of [`Query::parse_within`].
+    pub fn parse_within(
+        &self,
+        text: &str,
+        base: Option<&str>,
+        charge: Box<dyn Charge>,
+    ) -> Result<Query, SparqlError> {
+        charge.check()?;
+        let Some(read) = self.parameters.read(text, base) else {
+            return Query::parse_within(text, base, charge);
+        };
+        match self.find(&read.key) {
+            Found::Algebra(algebra) => {
+                if let Some(filled) = self.parameters.fill(&algebra, &read.constants) {
+                    return Ok(filled.into());
+                }
+            }
+            Found::Again => {
+                let algebra = parse_to_keep(&read.key[read.text_from..], base);
+                self.keep(read.key, algebra);
+            }
+            Found::Nothing => {}
+        }
+        Query::parse_within(text, base, charge)
+    }
+
+    fn kept(&self) -> MutexGuard<'_, Kept> {
+        // A panic leaves nothing half done that matters here.
+        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn find(&self, key: &str) -> Found {
+        let mut kept = self.kept();
+        kept.now += 1;
+        let now = kept.now;
+        if let Some(entry) = kept.queries.get_mut(key) {
+            entry.last_used = now;
+            return entry.algebra.clone().map_or(Found::Nothing, Found::Algebra);
+        }
+        if kept.once.len() >= ONCE_MAX {
+            kept.once.clear();
+        }
+        match kept.once.insert(self.hasher.hash_one(key)) {
+            true => Found::Nothing,
+            false => Found::Again,
+        }
+    }
+
+    fn keep(&self, key: String, algebra: Option<spargebra::Query>) {
+        let mut kept = self.kept();
+        if kept.queries.len() >= KEPT_MAX {
+            let entries = kept.queries.iter();
+            let oldest = entries.min_by_key(|(_, entry)| entry.last_used);
+            if let Some(oldest) = oldest.map(|(key, _)| key.clone()) {
+                kept.queries.remove(&oldest);
+            }
+        }
+        let entry = Entry {
+            algebra: algebra.map(Arc::new),
+            last_used: kept.now,
+        };
+        kept.queries.insert(key, entry);
+    }
+}
+
+/// Parses a text with parameters. Returns `None` if the result does not hold for all constants.
+fn parse_to_keep(text: &str, base: Option<&str>) -> Option<spargebra::Query> {
+    let asks_others = tokens(text)
+        .any(|token| token.kind == Kind::Word && token.text.eq_ignore_ascii_case("service"));
+    // An escape may hide anything.
+    let is_plain = !asks_others && !text.contains('\\') && !may_need_rewriting(text);
+    if !is_plain || text_tree_bytes(text, base) + 2 * TEXT_BYTES_MAX > FREE_BYTES {
+        return None;
+    }
+    Query::parse(text, base).ok().map(|query| query.algebra)
+}
+
+impl Default for Parameters {
+    fn default() -> Self {
+        let secret = RandomState::new().hash_one("parameters");
+        Self {
+            secret: format!("1{secret:020}"),
+        }
+    }
+}
+
+impl Parameters {
+    /// Reads a text. Returns `None` if it is too long, has too many constants, or is not made of tokens.
+    fn read<'t>(&self, text: &'t str, base: Option<&str>) -> Option<Parameterized<'t>> {
+        let base = base.unwrap_or_default();
+        if text.len() > TEXT_BYTES_MAX || base.contains('\n') {
+            return None;
+        }
+        let mut key = String::with_capacity(base.len() + 1 + text.len() + CONSTANTS_MAX);
+        key.extend([base, "\n"]);
+        let text_from = key.len();
+        let mut constants = Vec::new();
+        // The text up to this byte is in the key.
+        let mut copied = 0;
+        let mut is_prologue = true;
+        let mut before: [Option<Token<'t>>; 2] = [None, None];
+        let mut tokens = tokens(text).peekable();
+        while let Some(token) = tokens.next() {
+            is_prologue &= !starts_query(&token);
+            let next = tokens.peek().map(|next| next.text);
+            if !is_prologue && let Some(constant) = constant(&token, next, before) {
+                let known = constants.iter().position(|known| *known == constant);
+                let number = known.unwrap_or(constants.len());
+                if known.is_none() {
+                    constants.push(constant);
+                }
+                if constants.len() > CONSTANTS_MAX {
+                    return None;
+                }
+                key.push_str(&text[copied..token.start]);
+                self.write(constant.kind, number, &mut key);
+                copied = token.end;
+            }
+            before = [before[1], Some(token)];
+        }
+        key.push_str(&text[copied..]);
+        Some(Parameterized {
+            key,
+            text_from,
+            constants,
+        })
+    }
+
+    /// Writes a parameter.
+    fn write(&self, kind: Kind, number: usize, text: &mut String) {
+        let secret = &self.secret;
+        let parameter = match kind {
+            Kind::Iri => format!("<{IRI}{secret}{number:02}>"),
+            Kind::String => format!("\"{secret}{number:02}\""),
+            _ => format!("{secret}{number:02}"),
+        };
+        text.push_str(&parameter);
+    }
+
+    /// Returns the constant that a parameter of the algebra stands for.
+    fn constant<'t>(&self, name: &str, constants: &[Constant<'t>]) -> Option<&'t str> {
+        let number = name.strip_prefix(&*self.secret)?.parse().ok()?;
+        constants.get::<usize>(number).map(|constant| constant.text)
+    }
+
+    /// Puts constants in the places of parameters. Returns `None` if one is not an IRI.
+    fn fill(
+        &self,
+        algebra: &spargebra::Query,
+        constants: &[Constant<'_>],
+    ) -> Option<spargebra::Query> {
+        let iris = constants.iter().filter(|c| c.kind == Kind::Iri);
+        if !iris.clone().all(|iri| Iri::parse(iri.text).is_ok()) {
+            return None;
+        }
+        let mut filled = algebra.clone();
+        let filler = Filler {
+            parameters: self,
+            constants,
+        };
+        if let spargebra::Query::Construct { template, .. } = &mut filled {
+            template.iter_mut().for_each(|triple| filler.triple(triple));
+        }
+        visit_all(pattern_of(&mut filled), &mut |pattern| {
+            filler.pattern(pattern);
+        });
+        Some(filled)
+    }
+}
+
+/// The start of the IRI of a parameter.
+const IRI: &str = "urn:pythia:parameter#";
+
+/// Returns whether a token is the first after the prologue.
+fn starts_query(token: &Token<'_>) -> bool {
+    const FORMS: [&str; 4] = ["SELECT", "ASK", "CONSTRUCT", "DESCRIBE"];
+    token.kind == Kind::Word
+        && FORMS
+            .iter()
+            .any(|form| token.text.eq_ignore_ascii_case(form))
+}
+
+/// Returns the constant that a token is, if a parameter may take its place.
+fn constant<'t>(
+    token: &Token<'t>,
+    next: Option<&str>,
+    before: [Option<Token<'t>>; 2],
+) -> Option<Constant<'t>> {
+    let [earlier, last] = before.map(|token| token.map_or("", |token| token.text));
+    let follows = |words: &[&str]| words.iter().any(|word| last.eq_ignore_ascii_case(word));
+    let is_free = match token.kind {
+        // A scheme, so that no base changes it; not a function, a datatype or a dataset.
+        Kind::Iri => {
+            let has_scheme = ["<http://", "<https://", "<urn:"]
+                .iter()
+                .any(|start| token.text.starts_with(start));
+            let is_odd = token.text.contains("/.") || token.text.contains(['(', '[', '\\']);
+            has_scheme && !is_odd && next != Some("(") && !follows(&["^^", "FROM", "NAMED"])
+        }
+        // Short and without escapes; not the separator of GROUP_CONCAT.
+        Kind::String => {
+            let is_long = token.text.starts_with("\"\"\"") || token.text.starts_with("'''");
+            let is_separator = last == "=" && earlier.eq_ignore_ascii_case("separator");
+            !is_long && !token.text.contains('\\') && !is_separator
+        }
+        // Signs may belong to the number.
+        Kind::Integer => !follows(&["+", "-", "LIMIT", "OFFSET"]),
+        _ => false,
+    };
+    let text = match token.kind {
+        Kind::Iri | Kind::String => &token.text[1..token.text.len() - 1],
+        _ => token.text,
+    };
+    is_free.then_some(Constant {
+        kind: token.kind,
+        text,
+    })
+}
+
+/// Puts constants in the places of parameters.
+struct Filler<'p, 't> {
+    parameters: &'p Parameters,
+    constants: &'p [Constant<'t>],
+}
+
+impl Filler<'_, '_> {
+    fn pattern(&self, pattern: &mut GraphPattern) {
+        match pattern {
+            GraphPattern::Bgp { patterns } => patterns.iter_mut().for_each(|p| self.triple(p)),
+            GraphPattern::Path {
+                subject,
+                path,
+                object,
+            } => {
+                self.term(subject);
+                self.path(path);
+                self.term(object);
+            }
+            GraphPattern::Graph { name, .. } => self.name(name),
+            GraphPattern::Values { bindings, .. } => {
+                let terms = bindings.iter_mut().flatten().flatten();
+                terms.for_each(|term| self.ground(term));
+            }
+            _ => {}
+        }
+        for expression in expressions_mut(pattern) {
+            each_part(expression, &mut |part| match part {
+                Expression::NamedNode(node) => self.node(node),
+                Expression::Literal(literal) => self.literal(literal),
+                _ => {}
+            });
+        }
+    }
+
+    fn triple(&self, triple: &mut TriplePattern) {
+        self.term(&mut triple.subject);
+        self.name(&mut triple.predicate);
+        self.term(&mut triple.object);
+    }
+
+    fn term(&self, term: &mut TermPattern) {
+        match term {
+            TermPattern::NamedNode(node) => self.node(node),
+            TermPattern::Literal(literal) => self.literal(literal),
+            TermPattern::Triple(triple) => self.triple(triple),
+            TermPattern::BlankNode(_) | TermPattern::Variable(_) => {}
+        }
+    }
+
+    fn name(&self, name: &mut NamedNodePattern) {
+        if let NamedNodePattern::NamedNode(node) = name {
+            self.node(node);
+        }
+    }
+
+    fn ground(&self, term: &mut GroundTerm) {
+        match term {
+            GroundTerm::NamedNode(node) => self.node(node),
+            GroundTerm::Literal(literal) => self.literal(literal),
+            GroundTerm::Triple(triple) => {
+                let GroundTriple {
+                    subject,
+                    predicate,
+                    object,
+                } = &mut **triple;
+                self.node(subject);
+                self.node(predicate);
+                self.ground(object);
+            }
+        }
+    }
+
+    fn path(&self, path: &mut PropertyPathExpression) {
+        use PropertyPathExpression as P;
+        match path {
+            P::NamedNode(node) => self.node(node),
+            P::Reverse(inner)
+            | P::ZeroOrMore(inner)
+            | P::OneOrMore(inner)
+            | P::ZeroOrOne(inner) => {
+                self.path(inner);
+            }
+            P::Sequence(left, right) | P::Alternative(left, right) => {
+                self.path(left);
+                self.path(right);
+            }
+            P::NegatedPropertySet(nodes) => nodes.iter_mut().for_each(|node| self.node(node)),
+        }
+    }
+
+    fn node(&self, node: &mut NamedNode) {
+        let name = node.as_str().strip_prefix(IRI);
+        if let Some(iri) = name.and_then(|name| self.parameters.constant(name, self.constants)) {
+            *node = NamedNode::new_unchecked(iri);
+        }
+    }
+
+    fn literal(&self, literal: &mut Literal) {
+        let Some(value) = self.parameters.constant(literal.value(), self.constants) else {
+            return;
+        };
+        *literal = match (literal.language(), literal.direction()) {
+            (Some(language), None) => {
+                Literal::new_language_tagged_literal_unchecked(value, language)
+            }
+            (Some(language), Some(direction)) => {
+                Literal::new_directional_language_tagged_literal_unchecked(
+                    value, language, direction,
+                )
+            }
+            (None, _) if literal.datatype() == xsd::STRING => Literal::new_simple_literal(value),
+            (None, _) => Literal::new_typed_literal(value, literal.datatype()),
+        };
+    }
+}
+
+#[cfg(test)]
+mod tests;
