@@ -32,9 +32,10 @@ use super::handover::{Receiver, Sender, handover};
 const PIECE_BYTES: usize = 64 << 10;
 /// Initial capacity of a piece, in bytes; most answers fit into it.
 const FIRST_BYTES: usize = 4 << 10;
-/// Time for which work may keep the connections of a runtime thread waiting: if there are others, and if there are none
-/// but a new one may come.
-const AT_ONCE: Duration = Duration::from_millis(1);
+/// Time for which work may keep the connections of a runtime thread waiting: those of [`Company::Few`], those of
+/// [`Company::Many`], which keep all cores busy, and none but a new one.
+const AMONG_FEW: Duration = Duration::from_millis(1);
+const AMONG_MANY: Duration = Duration::from_millis(4);
 const ALONE: Duration = Duration::from_millis(10);
 /// Limit on the wait for a thread that takes over the connections.
 const TAKEOVER: Duration = Duration::from_millis(5);
@@ -106,9 +107,9 @@ impl Company {
 }
 
 /// Like [`answer`], for work that usually takes less time than waking a thread twice: it begins on a thread of the
-/// runtime. If it takes longer than [`AT_ONCE`] ([`ALONE`] without company) or writes more than a piece, it keeps the thread,
-/// and the runtime gets another. The work takes [`Output::overstay`] into its options. Many requests reach the queue first, so
-/// that an overload is shed there, not left unread.
+/// runtime. If it takes longer than its company may wait or writes more than a piece, it keeps the thread, and the runtime
+/// gets another. The work takes [`Output::overstay`] into its options. Many requests reach the queue first, so that an
+/// overload is shed there, not left unread.
 pub(crate) async fn answer_at_once(
     delivery: Delivery,
     company: Company,
@@ -123,7 +124,8 @@ pub(crate) async fn answer_at_once(
         }
         let time = match company {
             Company::None => ALONE,
-            Company::Few | Company::Many => AT_ONCE,
+            Company::Few => AMONG_FEW,
+            Company::Many => AMONG_MANY,
         };
         let overstay = Overstay::new(Instant::now() + time, leave_runtime);
         let mut output = Output::new(first, delivery, Some(Arc::new(overstay)));
