@@ -103,12 +103,11 @@ pub fn run(
         "at least one query, one round and one client"
     );
     let machine = Machine::now();
-    let question = |query: &NamedQuery| Question {
-        template: query.template.clone(),
-        level: None,
-        text: query.query.clone(),
+    let question = |query: &NamedQuery| {
+        let question = Question::new(&query.template, None, query.query.clone())?;
+        Ok(vec![question])
     };
-    let parts: Vec<Vec<Question>> = queries.iter().map(|query| vec![question(query)]).collect();
+    let parts: Vec<Vec<Question>> = queries.iter().map(question).collect::<Result<_>>()?;
     progress("compare the answers");
     let reference = System::in_process("the store", database, options.timeout);
     let mut contest = Contest::check(&reference, systems, &parts)?;

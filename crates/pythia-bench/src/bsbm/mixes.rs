@@ -52,11 +52,8 @@ impl QuerySource<'_> {
         let (text, _, _) = self
             .answered_of(template, product_type.as_deref(), redraws)
             .with_context(|| format!("draw parameters for {}", template.name))?;
-        Ok(Question {
-            template: template.name.to_owned(),
-            level: product_type.and_then(|one| self.data.level_of(&one)),
-            text,
-        })
+        let level = product_type.and_then(|one| self.data.level_of(&one));
+        Question::new(template.name, level, text)
     }
 
     /// Draws a subtype of a type; after a leaf and at first, a type right below the root.

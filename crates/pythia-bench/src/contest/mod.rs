@@ -11,12 +11,13 @@ use std::sync::Barrier;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use anyhow::Result;
+use anyhow::{Context, Result};
+use pythia::QueryForm;
 use serde::Serialize;
 
 pub use self::check::{Found, LeftOut};
 use crate::latency::Latencies;
-use crate::system::System;
+use crate::system::{System, form_of};
 use crate::table::{Table, count, figure};
 
 /// A query of a contest.
@@ -28,6 +29,24 @@ pub struct Question {
     pub level: Option<usize>,
     /// Its text.
     pub text: String,
+    /// Its form.
+    pub form: QueryForm,
+}
+
+impl Question {
+    /// Creates a question.
+    ///
+    /// # Errors
+    /// If the text is not a query.
+    pub fn new(template: &str, level: Option<usize>, text: String) -> Result<Self> {
+        let form = form_of(&text).with_context(|| format!("parse a query of {template}"))?;
+        Ok(Self {
+            template: template.to_owned(),
+            level,
+            text,
+            form,
+        })
+    }
 }
 
 /// A system in reports.
@@ -86,7 +105,7 @@ impl<'c> Contest<'c> {
             let mut client = system.client();
             for question in self.parts.iter().cycle().take(parts).flatten() {
                 if self.left_out.counts(number, &question.template)
-                    && let Err(error) = client.time(&question.text)
+                    && let Err(error) = client.time(&question.text, question.form)
                 {
                     self.left_out.add(number, &question.template, error);
                 }
@@ -177,7 +196,7 @@ fn measure(system: &System<'_>, parts: &[Vec<&Question>], clients: usize) -> Tur
         start.wait();
         let started = Instant::now();
         for question in own.flatten() {
-            match client.time(&question.text) {
+            match client.time(&question.text, question.form) {
                 Ok(time) => {
                     let key = (question.template.clone(), question.level);
                     turn.times.entry(key).or_default().record(time);

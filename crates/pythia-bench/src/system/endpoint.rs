@@ -4,6 +4,7 @@ use std::net::{SocketAddr, ToSocketAddrs};
 
 use anyhow::{Context, Result, bail};
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
+use pythia::QueryForm;
 
 /// A SPARQL endpoint with its parsed URL.
 #[derive(Clone, Debug)]
@@ -52,11 +53,10 @@ impl Endpoint {
     }
 
     /// Returns a query as a form by POST, which every endpoint accepts at every length.
-    pub(super) fn request(&self, query: &str, is_graph: bool) -> Vec<u8> {
-        let accept = if is_graph {
-            "application/n-triples"
-        } else {
-            "application/sparql-results+json"
+    pub(super) fn request(&self, query: &str, form: QueryForm) -> Vec<u8> {
+        let accept = match form {
+            QueryForm::Graph => "application/n-triples",
+            QueryForm::Select | QueryForm::Ask => "application/sparql-results+json",
         };
         let mut body = format!("query={}", utf8_percent_encode(query, NON_ALPHANUMERIC));
         if !self.parameters.is_empty() {

@@ -10,7 +10,7 @@ mod endpoint;
 use std::io::ErrorKind;
 use std::time::{Duration, Instant};
 
-use pythia::{Database, Query, QueryError, QueryForm, QueryOptions};
+use pythia::{Database, Query, QueryError, QueryForm, QueryOptions, SparqlError};
 
 use self::answer::Answer;
 pub use self::endpoint::Endpoint;
@@ -80,8 +80,9 @@ impl<'d> System<'d> {
 }
 
 impl Client<'_> {
-    /// Asks a query and returns the time to its last byte. The error is one line of text.
-    pub fn time(&mut self, query: &str) -> Result<Duration, String> {
+    /// Asks a query of this form and returns the time to its last byte. The error is one line of text. The client does little
+    /// else: it shares the cores with the system that it measures.
+    pub fn time(&mut self, query: &str, form: QueryForm) -> Result<Duration, String> {
         self.results.clear();
         match &self.system.place {
             Place::InProcess(database) => {
@@ -94,7 +95,7 @@ impl Client<'_> {
                 Ok(started.elapsed())
             }
             Place::Endpoint(endpoint) => {
-                let request = endpoint.request(query, is_graph(query)?);
+                let request = endpoint.request(query, form);
                 let connection = self.connection.as_mut().expect("an endpoint's client");
                 let was_open = connection.is_open();
                 let mut started = Instant::now();
@@ -126,11 +127,11 @@ impl Client<'_> {
 
     /// Asks a query and reads its results.
     pub fn answer(&mut self, query: &str) -> Result<Answer, String> {
-        self.time(query)?;
-        let answer = if is_graph(query)? {
-            Answer::of_graph(&self.results)
-        } else {
-            Answer::of_solutions(&self.results)
+        let form = form_of(query).map_err(|error| one_line(&error))?;
+        self.time(query, form)?;
+        let answer = match form {
+            QueryForm::Graph => Answer::of_graph(&self.results),
+            QueryForm::Select | QueryForm::Ask => Answer::of_solutions(&self.results),
         };
         answer.map_err(|error| format!("its results cannot be read: {}", one_line(&error)))
     }
@@ -147,9 +148,9 @@ fn run(
     timed::serialize(results, to).map(|_| ())
 }
 
-fn is_graph(query: &str) -> Result<bool, String> {
-    let form = Query::parse(query, None).map_err(|e| one_line(&e))?.form();
-    Ok(matches!(form, QueryForm::Graph))
+/// Returns the form of a query.
+pub(crate) fn form_of(query: &str) -> Result<QueryForm, SparqlError> {
+    Query::parse(query, None).map(|query| query.form())
 }
 
 /// Formats an error as one line of limited length: servers send whole pages.

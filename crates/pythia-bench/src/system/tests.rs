@@ -3,6 +3,8 @@
 use std::io::{Read, Write};
 use std::net::TcpListener;
 
+use pythia::QueryForm;
+
 use super::*;
 
 fn solutions(rows: &str) -> Answer {
@@ -93,7 +95,10 @@ fn an_endpoint_is_asked_again_on_a_new_connection_and_its_errors_are_one_line() 
     let query = "SELECT ?s { ?s ?p ?o }";
     assert!(client.answer(query).expect("an answer").is_empty());
     assert!(client.answer(query).expect("an answer").is_empty());
-    assert_eq!(client.time(query), Err("HTTP 500: no space".to_owned()));
+    assert_eq!(
+        client.time(query, QueryForm::Select),
+        Err("HTTP 500: no space".to_owned())
+    );
     let requests = thread.join().expect("no panic");
     assert!(
         requests[0].contains("POST /sparql HTTP/1.1"),
@@ -109,7 +114,7 @@ fn an_endpoint_that_does_not_answer_is_given_up() {
     let url = format!("http://{}/", listener.local_addr().expect("an address"));
     let endpoint = Endpoint::parse(&url).expect("a URL");
     let system = System::endpoint("peer", endpoint, Duration::from_millis(500));
-    let answer = system.client().time("ASK {}");
+    let answer = system.client().time("ASK {}", QueryForm::Ask);
     assert_eq!(answer, Err("no answer within 0.5 s".to_owned()));
 }
 

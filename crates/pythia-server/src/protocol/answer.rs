@@ -34,7 +34,7 @@ const PIECE_BYTES: usize = 64 << 10;
 const FIRST_BYTES: usize = 4 << 10;
 /// Time for which work may keep the connections of a runtime thread waiting: those of [`Company::Few`], those of
 /// [`Company::Many`], which keep all cores busy, and none but a new one.
-const AMONG_FEW: Duration = Duration::from_millis(1);
+const AMONG_FEW: Duration = Duration::from_millis(2);
 const AMONG_MANY: Duration = Duration::from_millis(4);
 const ALONE: Duration = Duration::from_millis(10);
 /// Limit on the wait for a thread that takes over the connections.
