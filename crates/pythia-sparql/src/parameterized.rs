@@ -113,7 +113,7 @@ impl ParameterizedQueries {
                 }
             }
             Found::Again => {
-                let algebra = parse_to_keep(&read.key[read.text_from..], base);
+                let algebra = self.parse_to_keep(&read, base);
                 self.keep(read.key, algebra);
             }
             Found::Nothing => {}
@@ -143,6 +143,26 @@ impl ParameterizedQueries {
         }
     }
 
+    /// Parses a text with parameters. Returns `None` if the result does not hold for all constants.
+    fn parse_to_keep(
+        &self,
+        read: &Parameterized<'_>,
+        base: Option<&str>,
+    ) -> Option<spargebra::Query> {
+        let text = &read.key[read.text_from..];
+        let asks_others = tokens(text)
+            .any(|token| token.kind == Kind::Word && token.text.eq_ignore_ascii_case("service"));
+        // An escape may hide anything.
+        let is_plain = !asks_others && !text.contains('\\') && !may_need_rewriting(text);
+        if !is_plain || text_tree_bytes(text, base) + 2 * TEXT_BYTES_MAX > FREE_BYTES {
+            return None;
+        }
+        let algebra = Query::parse(text, base).ok()?.algebra;
+        let filled = self.parameters.fill(&algebra, &read.constants)?;
+        let is_filled = !filled.to_sse().contains(&self.parameters.secret);
+        is_filled.then_some(algebra)
+    }
+
     fn keep(&self, key: String, algebra: Option<spargebra::Query>) {
         let mut kept = self.kept();
         if kept.queries.len() >= KEPT_MAX {
@@ -160,18 +180,6 @@ impl ParameterizedQueries {
     }
 }
 
-/// Parses a text with parameters. Returns `None` if the result does not hold for all constants.
-fn parse_to_keep(text: &str, base: Option<&str>) -> Option<spargebra::Query> {
-    let asks_others = tokens(text)
-        .any(|token| token.kind == Kind::Word && token.text.eq_ignore_ascii_case("service"));
-    // An escape may hide anything.
-    let is_plain = !asks_others && !text.contains('\\') && !may_need_rewriting(text);
-    if !is_plain || text_tree_bytes(text, base) + 2 * TEXT_BYTES_MAX > FREE_BYTES {
-        return None;
-    }
-    Query::parse(text, base).ok().map(|query| query.algebra)
-}
-
 impl Default for Parameters {
     fn default() -> Self {
         let secret = RandomState::new().hash_one("parameters");
@@ -184,10 +192,12 @@ impl Default for Parameters {
 impl Parameters {
     /// Reads a text. Returns `None` if it is too long, has too many constants, or is not made of tokens.
     fn read<'t>(&self, text: &'t str, base: Option<&str>) -> Option<Parameterized<'t>> {
-        let base = base.unwrap_or_default();
-        if text.len() > TEXT_BYTES_MAX || base.contains('\n') {
+        // Neither is a base, but its key would be that of another.
+        let is_odd = base.is_some_and(|base| base.is_empty() || base.contains('\n'));
+        if text.len() > TEXT_BYTES_MAX || is_odd {
             return None;
         }
+        let base = base.unwrap_or_default();
         let mut key = String::with_capacity(base.len() + 1 + text.len() + CONSTANTS_MAX);
         key.extend([base, "\n"]);
         let text_from = key.len();
@@ -265,8 +275,8 @@ impl Parameters {
     }
 }
 
-/// The start of the IRI of a parameter.
-const IRI: &str = "urn:pythia:parameter#";
+/// The start of the IRI of a parameter. It is one where the parser might take `<` for a comparison: no name has two slashes.
+const IRI: &str = "http://parameter/";
 
 /// Returns whether a token is the first after the prologue.
 fn starts_query(token: &Token<'_>) -> bool {
@@ -286,9 +296,9 @@ fn constant<'t>(
     let [earlier, last] = before.map(|token| token.map_or("", |token| token.text));
     let follows = |words: &[&str]| words.iter().any(|word| last.eq_ignore_ascii_case(word));
     let is_free = match token.kind {
-        // A scheme, so that no base changes it; not a function, a datatype or a dataset.
+        // A scheme, so that no base changes it, with slashes, so that it is no comparison; not a function, a datatype or a dataset.
         Kind::Iri => {
-            let has_scheme = ["<http://", "<https://", "<urn:"]
+            let has_scheme = ["<http://", "<https://"]
                 .iter()
                 .any(|start| token.text.starts_with(start));
             let is_odd = token.text.contains("/.") || token.text.contains(['(', '[', '\\']);

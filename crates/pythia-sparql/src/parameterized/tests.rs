@@ -65,7 +65,7 @@ fn queries_that_come_again_mean_what_the_parser_says() {
 const PAIRS: &[(&str, &str)] = &[
     (
         "SELECT * { <http://e/a> <http://e/p> ?o . ?o <http://e/q> 'x' }",
-        "SELECT * { <https://f/b#c> <urn:p> ?o . ?o <http://e/r?s=1&t> 'a \"b\" \u{e9}' }",
+        "SELECT * { <https://f/b#c> <http://p> ?o . ?o <http://e/r?s=1&t> 'a \"b\" \u{e9}' }",
     ),
     (
         "ASK { ?s ?p 1 , 01 , 'a'@en , 'b'^^<http://e/d> FILTER(?s > 5 && ?p = <http://e/a>) }",
@@ -166,6 +166,16 @@ const DIFFERENT: &[&[&str]] = &[
         "SELECT * { ?s ?p <http://a/\\u0041> }",
         "SELECT * { ?s ?p <b> }",
         "SELECT * { ?s ?p <mailto:a@b> }",
+        "SELECT * { ?s ?p <urn:a> }",
+        "SELECT * { ?s ?p <urn:b> }",
+    ],
+    // The parser reads comparisons where the longest token is an IRI.
+    &[
+        "PREFIX urn: <http://e/> SELECT * { ?s ?p ?a FILTER(?a<urn:x&&?b>?c\n) }",
+        "PREFIX urn: <http://e/> SELECT * { ?s ?p ?a FILTER(?a<urn:y&&?b>?c\n) }",
+        "PREFIX http: <http://e/> SELECT * { ?s ?p ?a FILTER(?a<http:x&&?b>?c\n) }",
+        "PREFIX http: <http://e/> SELECT * { ?s ?p ?a FILTER(?a<http://x&&?b>?c\n) }",
+        "PREFIX http: <http://e/> SELECT * { ?s ?p ?a FILTER(?a<http://y&&?b>?c\n) }",
     ],
     &[
         "SELECT * { ?s ?p '''a\nb''' , 'a\\nb' }",
@@ -201,8 +211,11 @@ fn each_text_has_its_own_errors() {
         assert!(plain.is_err());
         assert_eq!(parse(&queries, text, None), plain);
     }
-    let no_base = parse(&queries, good, Some("no base"));
-    assert_eq!(no_base, shown(Query::parse(good, Some("no base"))));
+    for base in ["no base", "", "http://e/\nSELECT"] {
+        let plain = shown(Query::parse(good, Some(base)));
+        assert!(plain.is_err());
+        assert_eq!(parse(&queries, good, Some(base)), plain, "{base}");
+    }
 }
 
 #[test]
