@@ -195,6 +195,8 @@ fn named_like(name: &str) -> Option<String> {
 /// The text that stands for `DISTINCT`, of the same length: it makes the argument a disjunction whose first operand is a
 /// noncharacter.
 pub(crate) const MARK: &str = "'\u{FDD0}'|| ";
+/// The character of [`MARK`], which stands for no character.
+pub(crate) const MARK_CHARACTER: char = '\u{FDD0}';
 const _: () = assert!(MARK.len() == "DISTINCT".len());
 
 /// Returns whether [`MARK`] stands before an argument.

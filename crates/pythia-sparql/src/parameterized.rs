@@ -20,6 +20,7 @@ use oxrdf::{Literal, NamedNode};
 use spargebra::algebra::{Expression, GraphPattern, PropertyPathExpression};
 use spargebra::term::{GroundTerm, GroundTriple, NamedNodePattern, TermPattern, TriplePattern};
 
+use crate::aggregates;
 use crate::charge::Charge;
 use crate::error::SparqlError;
 use crate::parser::may_need_rewriting;
@@ -30,9 +31,13 @@ use crate::validate::{each_part, expressions_mut, pattern_of, visit_all};
 
 /// Limit on the length of a text, in bytes.
 const TEXT_BYTES_MAX: usize = 8 << 10;
+/// Limit on the length of a key, in bytes.
+const KEY_BYTES_MAX: usize = 2 * TEXT_BYTES_MAX;
+/// Limit on the bytes of constants in the algebra, which may have a constant of the text many times.
+const FILLED_BYTES_MAX: usize = 16 << 10;
 /// Limit on the number of different constants of a text. They are searched one after the other.
 const CONSTANTS_MAX: usize = 64;
-/// Limit on the number of kept queries. Each takes [`FREE_BYTES`] at most.
+/// Limit on the number of kept queries. Each takes [`FREE_BYTES`] and [`KEY_BYTES_MAX`] at most.
 const KEPT_MAX: usize = 128;
 /// Limit on the number of keys of which only the hash is kept, because they came once.
 const ONCE_MAX: usize = 4096;
@@ -150,11 +155,10 @@ impl ParameterizedQueries {
         base: Option<&str>,
     ) -> Option<spargebra::Query> {
         let text = &read.key[read.text_from..];
-        let asks_others = tokens(text)
-            .any(|token| token.kind == Kind::Word && token.text.eq_ignore_ascii_case("service"));
+        let asks_others = text.to_ascii_lowercase().contains("service");
         // An escape may hide anything.
-        let is_plain = !asks_others && !text.contains('\\') && !may_need_rewriting(text);
-        if !is_plain || text_tree_bytes(text, base) + 2 * TEXT_BYTES_MAX > FREE_BYTES {
+        let is_plain = !asks_others && !text.contains('\\') && !is_special(&read.key);
+        if !is_plain || text_tree_bytes(text, base) + FILLED_BYTES_MAX > FREE_BYTES {
             return None;
         }
         let algebra = Query::parse(text, base).ok()?.algebra;
@@ -190,7 +194,7 @@ impl Default for Parameters {
 }
 
 impl Parameters {
-    /// Reads a text. Returns `None` if it is too long, has too many constants, or is not made of tokens.
+    /// Reads a text. Returns `None` if it is too long, or if its constants are too many or not plain.
     fn read<'t>(&self, text: &'t str, base: Option<&str>) -> Option<Parameterized<'t>> {
         // Neither is a base, but its key would be that of another.
         let is_odd = base.is_some_and(|base| base.is_empty() || base.contains('\n'));
@@ -226,6 +230,13 @@ impl Parameters {
             before = [before[1], Some(token)];
         }
         key.push_str(&text[copied..]);
+        let is_plain = |constant: &Constant<'_>| match constant.kind {
+            Kind::Iri => !is_special(constant.text) && Iri::parse(constant.text).is_ok(),
+            _ => !is_special(constant.text),
+        };
+        if key.len() > KEY_BYTES_MAX || !constants.iter().all(is_plain) {
+            return None;
+        }
         Some(Parameterized {
             key,
             text_from,
@@ -245,38 +256,55 @@ impl Parameters {
     }
 
     /// Returns the constant that a parameter of the algebra stands for.
-    fn constant<'t>(&self, name: &str, constants: &[Constant<'t>]) -> Option<&'t str> {
+    fn constant<'t>(&self, name: &str, constants: &[Constant<'t>]) -> Option<Constant<'t>> {
         let number = name.strip_prefix(&*self.secret)?.parse().ok()?;
-        constants.get::<usize>(number).map(|constant| constant.text)
+        constants.get::<usize>(number).copied()
     }
 
-    /// Puts constants in the places of parameters. Returns `None` if one is not an IRI.
+    /// Puts constants in the places of parameters. Returns `None` if they take too much memory, or if aggregates become equal,
+    /// which the parser computes once.
     fn fill(
         &self,
         algebra: &spargebra::Query,
         constants: &[Constant<'_>],
     ) -> Option<spargebra::Query> {
-        let iris = constants.iter().filter(|c| c.kind == Kind::Iri);
-        if !iris.clone().all(|iri| Iri::parse(iri.text).is_ok()) {
-            return None;
-        }
         let mut filled = algebra.clone();
-        let filler = Filler {
+        let mut filler = Filler {
             parameters: self,
             constants,
+            bytes: 0,
         };
         if let spargebra::Query::Construct { template, .. } = &mut filled {
             template.iter_mut().for_each(|triple| filler.triple(triple));
         }
+        let mut are_equal = false;
         visit_all(pattern_of(&mut filled), &mut |pattern| {
             filler.pattern(pattern);
+            are_equal |= has_equal_aggregates(pattern);
         });
-        Some(filled)
+        (filler.bytes <= FILLED_BYTES_MAX && !are_equal).then_some(filled)
     }
 }
 
 /// The start of the IRI of a parameter. It is one where the parser might take `<` for a comparison: no name has two slashes.
 const IRI: &str = "http://parameter/";
+
+/// Returns whether a text may have a form for which parsing takes more than the library, wherever it is in the query.
+fn is_special(text: &str) -> bool {
+    may_need_rewriting(text)
+        || aggregates::may_be_called(text)
+        || text.contains(aggregates::MARK_CHARACTER)
+}
+
+/// Returns whether a pattern computes the same aggregate twice.
+fn has_equal_aggregates(pattern: &GraphPattern) -> bool {
+    let GraphPattern::Group { aggregates, .. } = pattern else {
+        return false;
+    };
+    let others = |place: usize| aggregates[..place].iter().map(|(_, other)| other);
+    let mut aggregates = aggregates.iter().enumerate();
+    aggregates.any(|(place, (_, aggregate))| others(place).any(|other| other == aggregate))
+}
 
 /// Returns whether a token is the first after the prologue.
 fn starts_query(token: &Token<'_>) -> bool {
@@ -328,10 +356,12 @@ fn constant<'t>(
 struct Filler<'p, 't> {
     parameters: &'p Parameters,
     constants: &'p [Constant<'t>],
+    /// The bytes of the constants that were put in.
+    bytes: usize,
 }
 
 impl Filler<'_, '_> {
-    fn pattern(&self, pattern: &mut GraphPattern) {
+    fn pattern(&mut self, pattern: &mut GraphPattern) {
         match pattern {
             GraphPattern::Bgp { patterns } => patterns.iter_mut().for_each(|p| self.triple(p)),
             GraphPattern::Path {
@@ -359,13 +389,13 @@ impl Filler<'_, '_> {
         }
     }
 
-    fn triple(&self, triple: &mut TriplePattern) {
+    fn triple(&mut self, triple: &mut TriplePattern) {
         self.term(&mut triple.subject);
         self.name(&mut triple.predicate);
         self.term(&mut triple.object);
     }
 
-    fn term(&self, term: &mut TermPattern) {
+    fn term(&mut self, term: &mut TermPattern) {
         match term {
             TermPattern::NamedNode(node) => self.node(node),
             TermPattern::Literal(literal) => self.literal(literal),
@@ -374,13 +404,13 @@ impl Filler<'_, '_> {
         }
     }
 
-    fn name(&self, name: &mut NamedNodePattern) {
+    fn name(&mut self, name: &mut NamedNodePattern) {
         if let NamedNodePattern::NamedNode(node) = name {
             self.node(node);
         }
     }
 
-    fn ground(&self, term: &mut GroundTerm) {
+    fn ground(&mut self, term: &mut GroundTerm) {
         match term {
             GroundTerm::NamedNode(node) => self.node(node),
             GroundTerm::Literal(literal) => self.literal(literal),
@@ -397,7 +427,7 @@ impl Filler<'_, '_> {
         }
     }
 
-    fn path(&self, path: &mut PropertyPathExpression) {
+    fn path(&mut self, path: &mut PropertyPathExpression) {
         use PropertyPathExpression as P;
         match path {
             P::NamedNode(node) => self.node(node),
@@ -415,15 +445,23 @@ impl Filler<'_, '_> {
         }
     }
 
-    fn node(&self, node: &mut NamedNode) {
-        let name = node.as_str().strip_prefix(IRI);
-        if let Some(iri) = name.and_then(|name| self.parameters.constant(name, self.constants)) {
+    fn node(&mut self, node: &mut NamedNode) {
+        let name = node.as_str().strip_prefix(IRI).unwrap_or_default();
+        if let Some(iri) = self.take(name, |kind| kind == Kind::Iri) {
             *node = NamedNode::new_unchecked(iri);
         }
     }
 
-    fn literal(&self, literal: &mut Literal) {
-        let Some(value) = self.parameters.constant(literal.value(), self.constants) else {
+    /// Returns the constant of a parameter if it is of a kind, while there is memory.
+    fn take(&mut self, name: &str, is_kind: impl Fn(Kind) -> bool) -> Option<&str> {
+        let constant = self.parameters.constant(name, self.constants);
+        let constant = constant.filter(|constant| is_kind(constant.kind))?;
+        self.bytes += constant.text.len();
+        (self.bytes <= FILLED_BYTES_MAX).then_some(constant.text)
+    }
+
+    fn literal(&mut self, literal: &mut Literal) {
+        let Some(value) = self.take(literal.value(), |kind| kind != Kind::Iri) else {
             return;
         };
         *literal = match (literal.language(), literal.direction()) {

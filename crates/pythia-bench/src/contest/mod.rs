@@ -11,7 +11,7 @@ use std::sync::Barrier;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result};
+use anyhow::{Result, anyhow};
 use pythia::QueryForm;
 use serde::Serialize;
 
@@ -39,7 +39,7 @@ impl Question {
     /// # Errors
     /// If the text is not a query.
     pub fn new(template: &str, level: Option<usize>, text: String) -> Result<Self> {
-        let form = form_of(&text).with_context(|| format!("parse a query of {template}"))?;
+        let form = form_of(&text).map_err(|error| anyhow!("{template}: {error}\n{text}"))?;
         Ok(Self {
             template: template.to_owned(),
             level,

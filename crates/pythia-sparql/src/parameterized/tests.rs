@@ -183,6 +183,90 @@ const DIFFERENT: &[&[&str]] = &[
     ],
 ];
 
+/// Texts whose constants are more than constants, after one of the same shape.
+const SPECIAL: &[&[&str]] = &[
+    // The parser reads another token than the lexer.
+    &[
+        "SELECT * { ?s ?p ?a FILTER(?a<<http://parameter/5>) }",
+        "SELECT * { ?s ?p ?a FILTER(?a<<http://parameter/6>) }",
+    ],
+    // Words for which a text is rewritten first.
+    &[
+        "SELECT (COUNT(?s) AS ?n) { ?s ?p ?x } GROUP BY (EXISTS { ?x ?q 'a' }) (?x AS ?y)",
+        "SELECT (COUNT(?s) AS ?n) { ?s ?p ?x } GROUP BY (EXISTS { ?x ?q 'paths' }) (?x AS ?y)",
+    ],
+    &[
+        "SELECT (COUNT(?s) AS ?n) (COALESCE(?n,0) AS ?m) (COALESCE(?z,0) AS ?k) { ?s ?p ?o FILTER(?o != 'a') }",
+        "SELECT (COUNT(?s) AS ?n) (COALESCE(?n,0) AS ?m) (COALESCE(?z,0) AS ?k) { ?s ?p ?o FILTER(?o != '??') }",
+    ],
+    // Words and characters for which calls are aggregates.
+    &[
+        "PREFIX p: <urn:pythia:aggregate#percentile-9> SELECT (p:7(?o) AS ?x) { ?s <http://e/1> ?o }",
+        "PREFIX p: <urn:pythia:aggregate#percentile-9> SELECT (p:7(?o) AS ?x) { ?s <http://e/97> ?o }",
+    ],
+    &[
+        "SELECT (<http://f>('a' || ?o) AS ?x) { ?s ?p ?o }",
+        "SELECT (<http://f>('\u{FDD0}' || ?o) AS ?x) { ?s ?p ?o }",
+    ],
+    // Aggregates that the parser computes once.
+    &[
+        "SELECT (SUM(?x + 1) AS ?n) (SUM(?x + (2)) AS ?m) { ?s ?p ?x }",
+        "SELECT (SUM(?x + 1) AS ?n) (SUM(?x + (1)) AS ?m) { ?s ?p ?x }",
+    ],
+    &[
+        "PREFIX e: <http://e/> SELECT (COUNT(?x = e:a) AS ?n) (COUNT(?x = <http://e/b>) AS ?m) { ?s ?p ?x }",
+        "PREFIX e: <http://e/> SELECT (COUNT(?x = e:a) AS ?n) (COUNT(?x = <http://e/a>) AS ?m) { ?s ?p ?x }",
+    ],
+];
+
+#[test]
+fn special_constants_are_parsed_with_their_text() {
+    for base in [None, Some("http://jena.apache.org/ARQ/function/aggregate")] {
+        for texts in SPECIAL {
+            let queries = ParameterizedQueries::default();
+            let first = [texts[0]; 3].into_iter();
+            for text in first.chain(texts.iter().copied()) {
+                let plain = shown(Query::parse(text, base));
+                assert_eq!(parse(&queries, text, base), plain, "{text}");
+            }
+        }
+    }
+    let base = Some("http://jena.apache.org/ARQ/function/aggregate");
+    let queries = ParameterizedQueries::default();
+    let plain = "SELECT (<#stdev>(?o) AS ?x) { ?s <http://e/p> ?o }";
+    let named = "SELECT (<#stdev>(?o) AS ?x) { ?s <http://e/aggregate> ?o }";
+    for text in [plain, plain, plain, named] {
+        assert_eq!(parse(&queries, text, base), shown(Query::parse(text, base)));
+    }
+}
+
+#[test]
+fn a_long_constant_that_the_algebra_repeats_is_charged() {
+    let text = |length: usize| {
+        let iri = "x".repeat(length);
+        let objects = vec!["1"; 34].join(",");
+        format!("SELECT * {{ <http://e/{iri}> ?p {objects} }}")
+    };
+    let queries = ParameterizedQueries::default();
+    let limits = crate::testing::TestLimits::of_memory(256 << 10);
+    let parse = |text: &str| queries.parse_within(text, None, limits.charge());
+    for _ in 0..3 {
+        assert!(parse(&text(3)).is_ok());
+    }
+    assert_eq!(kept(&queries), 1);
+    assert!(matches!(parse(&text(8000)), Err(SparqlError::Memory(_))));
+}
+
+#[test]
+fn a_wrong_constant_does_not_keep_others_from_being_kept() {
+    let queries = ParameterizedQueries::default();
+    let text = |iri: &str| format!("SELECT * {{ ?s ?p <http://{iri}/> }}");
+    assert!(parse(&queries, &text("e"), None).is_ok());
+    assert!(parse(&queries, &text("e:port"), None).is_err());
+    assert!(parse(&queries, &text("e"), None).is_ok());
+    assert_eq!(kept(&queries), 1);
+}
+
 #[test]
 fn what_the_parser_uses_is_not_a_constant() {
     for base in [None, Some("http://base/a/b")] {
@@ -239,9 +323,11 @@ fn long_texts_and_those_for_others_are_parsed_as_before() {
     let many: String = (0..=CONSTANTS_MAX).map(|n| format!("({n})")).collect();
     let many = format!("SELECT * {{ VALUES (?x) {{ {many} }} }}");
     let long = format!("SELECT * {{ ?s ?p '{}' }}", "x".repeat(TEXT_BYTES_MAX));
+    let numbers = format!("SELECT * {{ VALUES (?x) {{ {} }} }}", "(1)".repeat(2000));
     let asks = "SELECT * { SERVICE <http://e/> { ?s ?p <http://e/o> } }";
+    let asks_at_once = "PREFIX e: <http://e/> SELECT * { SERVICEe:x { ?s ?p ?o } }";
     let paths = "PATHS START ?a = <http://e/a> END ?b VIA <http://e/p>";
-    for text in [&many, &long, asks, paths] {
+    for text in [&many, &long, &numbers, asks, asks_at_once, paths] {
         let queries = ParameterizedQueries::default();
         for _ in 0..3 {
             assert_eq!(parse(&queries, text, None), shown(Query::parse(text, None)));
