@@ -277,11 +277,16 @@ impl Parameters {
         if let spargebra::Query::Construct { template, .. } = &mut filled {
             template.iter_mut().for_each(|triple| filler.triple(triple));
         }
-        let mut are_equal = false;
+        let (mut has_groups, mut are_equal) = (false, false);
         visit_all(pattern_of(&mut filled), &mut |pattern| {
             filler.pattern(pattern);
-            are_equal |= has_equal_aggregates(pattern);
+            has_groups |= matches!(pattern, GraphPattern::Group { .. });
         });
+        if has_groups {
+            visit_all(pattern_of(&mut filled), &mut |pattern| {
+                are_equal |= has_equal_aggregates(pattern);
+            });
+        }
         (filler.bytes <= FILLED_BYTES_MAX && !are_equal).then_some(filled)
     }
 }

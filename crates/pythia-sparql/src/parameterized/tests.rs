@@ -214,6 +214,10 @@ const SPECIAL: &[&[&str]] = &[
         "SELECT (SUM(?x + 1) AS ?n) (SUM(?x + (1)) AS ?m) { ?s ?p ?x }",
     ],
     &[
+        "SELECT (SUM(EXISTS { ?x ?q 1.0 , 'a' }) AS ?n) (SUM(EXISTS { ?x ?q 1.0 , '''b''' }) AS ?m) { ?s ?p ?x }",
+        "SELECT (SUM(EXISTS { ?x ?q 1.0 , 'b' }) AS ?n) (SUM(EXISTS { ?x ?q 1.0 , '''b''' }) AS ?m) { ?s ?p ?x }",
+    ],
+    &[
         "PREFIX e: <http://e/> SELECT (COUNT(?x = e:a) AS ?n) (COUNT(?x = <http://e/b>) AS ?m) { ?s ?p ?x }",
         "PREFIX e: <http://e/> SELECT (COUNT(?x = e:a) AS ?n) (COUNT(?x = <http://e/a>) AS ?m) { ?s ?p ?x }",
     ],
