@@ -67,7 +67,7 @@ struct Entry {
     last_used: u64,
 }
 
-/// What the kept queries say about a text.
+/// The result of a look-up among the kept queries.
 enum Found {
     Algebra(Arc<spargebra::Query>),
     /// Came before, and is not kept.
@@ -196,7 +196,7 @@ impl Default for Parameters {
 impl Parameters {
     /// Reads a text. Returns `None` if it is too long, or if its constants are too many or not plain.
     fn read<'t>(&self, text: &'t str, base: Option<&str>) -> Option<Parameterized<'t>> {
-        // Neither is a base, but its key would be that of another.
+        // No such base is valid, but its key could be that of a valid one.
         let is_odd = base.is_some_and(|base| base.is_empty() || base.contains('\n'));
         if text.len() > TEXT_BYTES_MAX || is_odd {
             return None;
@@ -329,7 +329,7 @@ fn constant<'t>(
     let [earlier, last] = before.map(|token| token.map_or("", |token| token.text));
     let follows = |words: &[&str]| words.iter().any(|word| last.eq_ignore_ascii_case(word));
     let is_free = match token.kind {
-        // A scheme, so that no base changes it, with slashes, so that it is no comparison; not a function, a datatype or a dataset.
+        // The scheme makes it absolute, and its slashes tell it from a comparison. Functions, datatypes and datasets are not free.
         Kind::Iri => {
             let has_scheme = ["<http://", "<https://"]
                 .iter()
@@ -337,7 +337,7 @@ fn constant<'t>(
             let is_odd = token.text.contains("/.") || token.text.contains(['(', '[', '\\']);
             has_scheme && !is_odd && next != Some("(") && !follows(&["^^", "FROM", "NAMED"])
         }
-        // Short and without escapes; not the separator of GROUP_CONCAT.
+        // Strings with escapes, long ones and the separator of GROUP_CONCAT are not free.
         Kind::String => {
             let is_long = token.text.starts_with("\"\"\"") || token.text.starts_with("'''");
             let is_separator = last == "=" && earlier.eq_ignore_ascii_case("separator");

@@ -34,10 +34,7 @@ pub struct Question {
 }
 
 impl Question {
-    /// Creates a question.
-    ///
-    /// # Errors
-    /// If the text is not a query.
+    /// Creates a question. Returns an error for a text that is not a query.
     pub fn new(template: &str, level: Option<usize>, text: String) -> Result<Self> {
         let form = form_of(&text).map_err(|error| anyhow!("{template}: {error}\n{text}"))?;
         Ok(Self {
