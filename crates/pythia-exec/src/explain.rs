@@ -91,6 +91,9 @@ pub struct JoinOrder {
     /// The same for the greedy order, if a cheaper one was found.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub greedy_us: Option<f64>,
+    /// Number of samples of links that the estimates use.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub samples: u64,
 }
 
 impl JoinOrder {
@@ -110,6 +113,11 @@ impl JoinOrder {
         }
         if let Some(cost) = self.greedy_us {
             write!(out, "; the greedy order: {}", microseconds(cost))?;
+        }
+        match self.samples {
+            0 => {}
+            1 => write!(out, "; 1 sample of links")?,
+            samples => write!(out, "; {samples} samples of links")?,
         }
         out.push('\n');
         Ok(())

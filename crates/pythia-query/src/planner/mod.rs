@@ -34,6 +34,7 @@ mod path_estimate;
 mod pattern;
 mod push_down;
 mod rejected;
+mod sampled_link;
 mod search;
 mod semi_join;
 mod sequence;

@@ -21,6 +21,7 @@ use super::cached::{self, CachedPair};
 use super::element::{Element, FilterHint, Inside, Operand};
 use super::join_method::{JoinMethod, Joined};
 use super::long;
+use super::sampled_link::SAMPLE_LINKS;
 use super::set_estimate::{SetEstimate, SetEstimates};
 use pythia_exec::error::QueryError;
 use pythia_exec::explain::JoinOrder;
@@ -35,6 +36,10 @@ pub(super) const NUMBERED_MAX: usize = 64;
 pub(super) const LEFT_BEHIND: f64 = 0.4;
 /// Share of the greedy order's cost that may be spent on searching for a better one.
 const SEARCH_SHARE: f64 = 0.1;
+/// Links are sampled if the greedy order costs this many times as much as a sample.
+const SAMPLED_COSTS: f64 = 10.0;
+/// Approximate cost of a sample without its reads, in microseconds.
+const SAMPLE: f64 = 300.0;
 /// Approximate cost of examining one method, in microseconds.
 const LOOK: f64 = 0.1;
 /// Maximum number of methods examined.
@@ -58,6 +63,7 @@ pub(super) struct Start<'a> {
 pub(super) struct OrderSearch<'a> {
     pub(super) elements: &'a [Element],
     pub(super) filters: &'a [FilterHint],
+    snapshot: &'a Snapshot,
     reads: ReadCosts,
     sets: SetEstimates<'a>,
     mentions: Vec<f64>,
@@ -99,6 +105,7 @@ impl Found {
             search,
             estimated_us: Some(cost.max(0.0)),
             greedy_us: None,
+            samples: 0,
         };
         Self { order, origin }
     }
@@ -115,7 +122,7 @@ impl<'a> OrderSearch<'a> {
         elements: &'a [Element],
         filters: &'a [FilterHint],
         slots: usize,
-        snapshot: &Snapshot,
+        snapshot: &'a Snapshot,
         counts: Counts<'a>,
         governor: &'a Governor,
     ) -> Self {
@@ -139,6 +146,7 @@ impl<'a> OrderSearch<'a> {
             elements,
             filters,
             sets: SetEstimates::new(elements, filters, counts.of_store()),
+            snapshot,
             reads: snapshot.estimates().read_costs(),
             mentions,
             cached: cached::pairs(elements, snapshot),
@@ -155,8 +163,15 @@ impl<'a> OrderSearch<'a> {
             return Ok(Found::new("queue", long::order(self, start)?));
         }
         self.begin(&start.joined);
-        let (greedy, PartialOrder { cost, .. }) = self.greedy(start.clone(), count)?;
-        let greedy = Found::new("greedy", greedy);
+        let (mut greedy, mut end) = self.greedy(start.clone(), count)?;
+        let sample = SAMPLE + 2.0 * SAMPLE_LINKS as f64 * self.reads.page_us;
+        if count > 2 && end.cost > sample * SAMPLED_COSTS && self.sets.sample(self.snapshot)? {
+            self.begin(&start.joined);
+            (greedy, end) = self.greedy(start.clone(), count)?;
+        }
+        let cost = end.cost;
+        let mut greedy = Found::new("greedy", greedy);
+        greedy.origin.samples = self.sets.samples();
         if !(2..=ELEMENTS_MAX).contains(&count) {
             return Ok(greedy);
         }
@@ -170,6 +185,7 @@ impl<'a> OrderSearch<'a> {
         };
         let mut found = Found::new("dynamic programming", cheaper);
         found.origin.greedy_us = greedy.origin.estimated_us;
+        found.origin.samples = greedy.origin.samples;
         Ok(found)
     }
 

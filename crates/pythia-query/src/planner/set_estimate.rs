@@ -4,20 +4,22 @@
 //! Triple patterns with one subject and constant predicates are a star, whose matches the store's characteristic sets
 //! count. A constant object keeps its share of the links that the star's subjects have, as if all its subjects were
 //! among them. Stars and single patterns are joined as in System R (Selinger et al., SIGMOD 1979): the product of their
-//! matches, divided for each variable by all but the least of its numbers of distinct terms. Paths and operands
+//! matches, divided for each variable by all but the least of its numbers of distinct terms. Of links that were sampled,
+//! the patterns that restrict an end by a constant keep the share that they keep of the sample. Paths and operands
 //! multiply the solutions of the patterns, in the order of the text.
 
-use std::cell::RefCell;
+use std::cell::{OnceCell, RefCell};
 use std::rc::Rc;
 
 use pythia_rdf::TermId;
-use pythia_store::Statistics;
 use pythia_store::characteristic::Star;
+use pythia_store::{Snapshot, Statistics, StoreError};
 use rustc_hash::FxHashMap;
 
 use super::element::{Element, FilterHint, PatternGraph, PatternTerm, Triple};
 use super::join_method::Joined;
 use super::order::NUMBERED_MAX;
+use super::sampled_link::{Kept, SampledLink, sampled_links};
 
 /// The estimate of a set of elements that are joined to the solutions at the start.
 #[derive(Clone, Debug)]
@@ -49,6 +51,8 @@ pub(super) struct SetEstimates<'a> {
     triples: u64,
     /// Stars by their patterns.
     counted: RefCell<FxHashMap<u64, Option<Rc<Star>>>>,
+    /// Empty before [`SetEstimates::sample`].
+    sampled: OnceCell<Vec<SampledLink>>,
     sets: RefCell<FxHashMap<u64, Rc<SetEstimate>>>,
 }
 
@@ -82,8 +86,23 @@ impl<'a> SetEstimates<'a> {
             statistics,
             triples,
             counted: RefCell::default(),
+            sampled: OnceCell::new(),
             sets: RefCell::default(),
         }
+    }
+
+    /// Samples links, once. Returns whether estimates are different after the next [`SetEstimates::begin`].
+    pub(super) fn sample(&self, snapshot: &Snapshot) -> Result<bool, StoreError> {
+        let (Some(statistics), None) = (self.statistics, self.sampled.get()) else {
+            return Ok(false);
+        };
+        let samples = sampled_links(self.elements, snapshot, statistics)?;
+        Ok(!self.sampled.get_or_init(|| samples).is_empty())
+    }
+
+    /// Returns the number of samples that the estimates use.
+    pub(super) fn samples(&self) -> u64 {
+        self.sampled.get().map_or(0, |samples| samples.len() as u64)
     }
 
     /// Begins with these solutions. Estimates of sets that were joined to others are forgotten.
@@ -117,13 +136,18 @@ impl<'a> SetEstimates<'a> {
             least: *distinct,
         };
         let mut slots: Vec<Bound> = start.distinct.iter().map(bound).collect();
-        let mut unfiltered = start.unfiltered;
+        let kept = self.kept(set);
+        let restrictions = kept.iter().fold(0, |all, kept| all | kept.restrictions);
+        let shares = kept.iter().map(|kept| kept.share);
+        let mut unfiltered = start.unfiltered * shares.product::<f64>();
         for index in members(set) {
             let Element::Triple(triple) = &self.elements[index] else {
                 continue;
             };
             let star = self.stars[index] & set;
             unfiltered *= match self.star(star) {
+                // Its share of the links is what it adds.
+                None if restrictions >> index & 1 == 1 => 1.0,
                 None => {
                     triple
                         .slots()
@@ -132,7 +156,7 @@ impl<'a> SetEstimates<'a> {
                 }
                 // Each star is joined once, at its first pattern.
                 Some(counted) if star.trailing_zeros() as usize == index => {
-                    self.join_star(star, &counted, &mut slots)
+                    self.join_star(star, star & restrictions != 0, &counted, &mut slots)
                 }
                 Some(_) => 1.0,
             };
@@ -142,6 +166,9 @@ impl<'a> SetEstimates<'a> {
         }
         for slot in &slots {
             unfiltered /= slot.multiplied();
+        }
+        for kept in &kept {
+            slots[kept.slot].least = slots[kept.slot].least.min(kept.distinct);
         }
         self.insert(
             set,
@@ -192,8 +219,21 @@ impl<'a> SetEstimates<'a> {
         counted.entry(star).or_insert_with(count).clone()
     }
 
-    /// Joins a star to the slots. Returns its number of matches.
-    fn join_star(&self, star: u64, counted: &Star, slots: &mut [Bound]) -> f64 {
+    /// Returns the links in a set of which a sample shows the share that other patterns of the set keep, at most one for
+    /// each slot.
+    fn kept(&self, set: u64) -> Vec<Kept> {
+        let mut all: Vec<Kept> = Vec::new();
+        for sampled in self.sampled.get().into_iter().flatten() {
+            if all.iter().all(|kept| kept.slot != sampled.slot) {
+                all.extend(sampled.kept(set, self.elements));
+            }
+        }
+        all
+    }
+
+    /// Joins a star to the slots. Returns its number of matches; if its subjects are known to be among those of a link,
+    /// the number for each of them.
+    fn join_star(&self, star: u64, is_kept: bool, counted: &Star, slots: &mut [Bound]) -> f64 {
         let mut matches = counted.matches;
         let mut subjects = counted.subjects;
         let mut subject = None;
@@ -209,8 +249,11 @@ impl<'a> SetEstimates<'a> {
                 PatternTerm::Slot(slot) => slots[slot].join(triple.distinct_objects.min(*links)),
             }
         }
-        if let Some(slot) = subject {
-            slots[slot].join(subjects.min(matches));
+        let subjects = subjects.min(matches);
+        match subject {
+            Some(_) if is_kept => return matches / subjects.max(1e-9),
+            Some(slot) => slots[slot].join(subjects),
+            None => {}
         }
         matches
     }

@@ -3,7 +3,7 @@
 use std::io::Cursor;
 use std::sync::Arc;
 
-use oxrdf::{NamedNodeRef, TermRef};
+use oxrdf::{LiteralRef, NamedNodeRef, TermRef};
 use pythia_io::{MemoryStorage, Storage};
 use pythia_rdf::{Compression, RdfFormat, Source};
 use pythia_sparql::Query;
@@ -33,6 +33,10 @@ fn snapshot() -> Snapshot {
              <http://e/n{n}> <http://e/name> \"name {n}\" .\n"
         ));
     }
+    snapshot_of(nquads)
+}
+
+fn snapshot_of(nquads: String) -> Snapshot {
     let storage: Arc<dyn Storage> = Arc::new(MemoryStorage::new());
     let reader = Cursor::new(nquads.into_bytes());
     let (format, compression) = (RdfFormat::NQuads, Compression::None);
@@ -205,23 +209,35 @@ fn hostile_shapes_are_planned_in_few_steps() {
 /// Slots of the random patterns.
 const SLOTS: usize = 4;
 
+/// Returns a stored term as a part of a pattern.
+fn constant(snapshot: &Snapshot, term: TermRef<'_>) -> PatternTerm {
+    PatternTerm::Constant(snapshot.resolve(term).unwrap().unwrap())
+}
+
+fn named(snapshot: &Snapshot, name: &str) -> PatternTerm {
+    let iri = format!("http://e/{name}");
+    let node = NamedNodeRef::new_unchecked(&iri);
+    constant(snapshot, node.into())
+}
+
 /// A random triple pattern over a few slots, one of the snapshot's predicates, and sometimes a constant end.
 fn random_pattern(snapshot: &Snapshot, mut random: impl FnMut(usize) -> usize) -> Element {
-    let id = |name: &str| {
-        let iri = format!("http://e/{name}");
-        let term = TermRef::NamedNode(NamedNodeRef::new_unchecked(&iri));
-        PatternTerm::Constant(snapshot.resolve(term).unwrap().unwrap())
-    };
-    let end = |random: &mut dyn FnMut(usize) -> usize| match random(5) {
-        4 => id("n7"),
+    let subject = match random(5) {
+        4 => named(snapshot, "n7"),
         _ => PatternTerm::Slot(random(SLOTS)),
     };
-    let subject = end(&mut random);
-    let predicate = id(["next", "value", "name"][random(3)]);
-    let object = end(&mut random);
+    let predicate = named(snapshot, ["next", "value", "name"][random(3)]);
+    let object = match random(6) {
+        5 => named(snapshot, "n7"),
+        4 => constant(snapshot, LiteralRef::new_simple_literal("3").into()),
+        _ => PatternTerm::Slot(random(SLOTS)),
+    };
+    pattern(snapshot, [subject, predicate, object])
+}
+
+fn pattern(snapshot: &Snapshot, terms: [PatternTerm; 3]) -> Element {
     let graph = PatternGraph::Filter(GraphFilter::One(pythia_rdf::TermId::DEFAULT_GRAPH));
     let counts = Counts::new(snapshot, None);
-    let terms = [subject, predicate, object];
     let triple = Triple::new(counts, terms, graph, |pattern| counts.expected(pattern));
     Element::Triple(triple.unwrap())
 }
@@ -236,6 +252,7 @@ fn estimates(
     let placed: Vec<Element> = order.iter().map(|&index| elements[index].clone()).collect();
     let statistics = Counts::new(snapshot, None).of_store();
     let sets = SetEstimates::new(&placed, filters, statistics);
+    sets.sample(snapshot).unwrap();
     let mut distinct = vec![0.0; SLOTS];
     distinct[0] = 3.0;
     sets.begin(&Joined {
@@ -289,5 +306,85 @@ fn estimates_of_sets_do_not_depend_on_the_order_of_patterns() {
             let mut both = a_distinct.iter().zip(b_distinct);
             assert!(both.all(|(a, b)| !differ(*a, *b)), "{elements:?}");
         }
+    }
+}
+
+/// Products with 20 makers, a tenth of them in the country `far`, where 300 people live, too; and shops that sell the
+/// products. Products have three types that are kinds of products, people one that is not.
+fn market() -> Snapshot {
+    let mut nquads = String::new();
+    let mut triple = |subject: String, predicate: &str, object: String| {
+        let line = format!("<http://e/{subject}> <http://e/{predicate}> <http://e/{object}> .\n");
+        nquads.push_str(&line);
+    };
+    for n in 0..1000 {
+        triple(
+            format!("product{n}"),
+            "maker",
+            format!("maker{}", n * 7 % 20),
+        );
+        triple(format!("shop{}", n % 50), "sells", format!("product{n}"));
+        for kind in 0..3 {
+            let kind = format!("kind{}", (n + kind * 10) % 40);
+            triple(format!("product{n}"), "type", kind);
+        }
+    }
+    for n in 0..20 {
+        let country = if n % 10 == 3 { "far" } else { "near" };
+        triple(format!("maker{n}"), "country", country.to_owned());
+    }
+    for n in 0..3000 {
+        let country = if n % 10 == 0 { "far" } else { "near" };
+        triple(format!("person{n}"), "country", country.to_owned());
+        let job = format!("job{}", n % 300);
+        triple(format!("person{n}"), "type", job);
+    }
+    (0..40).for_each(|n| triple(format!("kind{n}"), "type", "ProductKind".to_owned()));
+    snapshot_of(nquads)
+}
+
+#[test]
+fn constants_beyond_links_are_estimated_by_samples() {
+    let snapshot = market();
+    let named = |name| named(&snapshot, name);
+    let [product, maker, kind, shop] = [0, 1, 2, 3].map(PatternTerm::Slot);
+    let elements = [
+        [product, named("maker"), maker],
+        [maker, named("country"), named("far")],
+        [product, named("type"), kind],
+        [kind, named("type"), named("ProductKind")],
+        [shop, named("sells"), product],
+    ];
+    let elements = elements.map(|terms| pattern(&snapshot, terms));
+    let sets = SetEstimates::new(&elements, &[], Counts::new(&snapshot, None).of_store());
+    let start = Joined {
+        rows: 1.0,
+        distinct: vec![0.0; SLOTS],
+        sorted: None,
+        unit: true,
+        reads: snapshot.estimates().read_costs(),
+    };
+    let estimate = |set: u64| {
+        sets.begin(&start);
+        sets.of_triples(set).rows()
+    };
+    // The set, and its number of solutions.
+    let found = [
+        (0b00011, 100.0),
+        (0b01100, 3000.0),
+        (0b01101, 3000.0),
+        (0b11100, 3000.0),
+        (0b01111, 300.0),
+        (0b11111, 300.0),
+    ];
+    let ratio = |(set, found): (u64, f64)| (estimate(set) / found, set);
+    let (unsampled, _) = ratio(found[0]);
+    assert!(
+        unsampled > 9.0,
+        "all makers could be among the people: {unsampled}"
+    );
+    assert!(sets.sample(&snapshot).unwrap());
+    for (ratio, set) in found.map(ratio) {
+        assert!((0.4..=2.5).contains(&ratio), "{ratio} for {set:b}");
     }
 }

@@ -12,6 +12,7 @@ mod edges;
 mod graphs;
 mod node;
 pub(crate) mod of_segment;
+mod sample;
 mod sorted;
 mod tuples;
 
@@ -24,6 +25,7 @@ pub(crate) use edges::{append_list, expand, probe};
 pub(crate) use graphs::NamedGraphs;
 pub(crate) use node::NodeScan;
 pub(crate) use of_segment::SORTED_ROWS_MAX;
+pub(crate) use sample::{sample, sample_links};
 pub(crate) use sorted::SortedRows;
 pub(crate) use tuples::TupleScan;
 

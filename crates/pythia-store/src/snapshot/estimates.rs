@@ -63,6 +63,39 @@ impl<'s> Estimates<'s> {
         }
     }
 
+    /// Returns the subjects (or objects, depending on `end`) of at most `count` rows of a predicate, spread evenly over
+    /// its rows in the order of that end; a subject with many rows comes several times. They are those of the base.
+    /// Reads at most `count` pages, as one batch.
+    pub fn sample(
+        self,
+        predicate: TermId,
+        end: End,
+        count: usize,
+    ) -> Result<Vec<TermId>, StoreError> {
+        segment_scan::sample(&self.snapshot.base, predicate, end, count)
+    }
+
+    /// Returns, for each of `nodes` (sorted, distinct) that have edges of a predicate at `end`, the other end of one of
+    /// them, in the order of the nodes. The edges are those of the base. Reads at most a page for each node, as one batch.
+    pub fn sample_links(
+        self,
+        predicate: TermId,
+        end: End,
+        nodes: &[TermId],
+    ) -> Result<Vec<TermId>, StoreError> {
+        segment_scan::sample_links(&self.snapshot.base, predicate, end, nodes)
+    }
+
+    /// As [`Snapshot::probe`].
+    pub fn probe(
+        self,
+        predicate: TermId,
+        pairs: &[(TermId, TermId)],
+        graph: GraphFilter,
+    ) -> Result<Vec<bool>, StoreError> {
+        self.snapshot.probe_unrecorded(predicate, pairs, graph)
+    }
+
     /// Returns the labels that [`Snapshot::reachability`] uses. They are those of the base.
     pub fn reachability(self, predicate: TermId) -> Option<&'s Reachability> {
         let labels = self.snapshot.auxiliaries.reachability(predicate)?;

@@ -259,6 +259,38 @@ fn check_probe(snapshot: &Snapshot, quads: &BTreeSet<Quad>, graph: GraphFilter) 
     }
 }
 
+/// Checks the samples of a store without changes.
+fn check_samples(snapshot: &Snapshot, quads: &BTreeSet<Quad>) {
+    let predicates: BTreeSet<u64> = quads.iter().map(|quad| quad[1]).collect();
+    for (end, place, other) in [(End::Subject, 0, 2), (End::Object, 2, 0)] {
+        for &predicate in &predicates {
+            let of_predicate = quads.iter().filter(|quad| quad[1] == predicate);
+            let mut all: Vec<(u64, u64)> = of_predicate
+                .map(|quad| (quad[place], quad[other]))
+                .collect();
+            all.sort_unstable();
+            let predicate = TermId(predicate);
+            for count in [1, 5, all.len(), all.len() + 9] {
+                let sample = snapshot.estimates().sample(predicate, end, count);
+                let slice = |row: usize| (2 * row + 1) * all.len() / (2 * count.min(all.len()));
+                let expected = (0..count.min(all.len())).map(|row| TermId(all[slice(row)].0));
+                assert_eq!(sample.expect("sound"), expected.collect::<Vec<_>>());
+            }
+            let mut nodes: Vec<TermId> = quads.iter().map(|quad| TermId(quad[place])).collect();
+            nodes.sort_unstable();
+            nodes.dedup();
+            let links = snapshot.estimates().sample_links(predicate, end, &nodes);
+            let mut links = links.expect("sound").into_iter();
+            for node in nodes {
+                let there = |link: TermId| all.contains(&(node.0, link.0));
+                let has_links = all.iter().any(|(from, _)| *from == node.0);
+                assert!(!has_links || links.next().is_some_and(there), "{node:?}");
+            }
+            assert_eq!(links.next(), None);
+        }
+    }
+}
+
 /// Puts runs on top of a base, one for each set: a quad of the set that exists is removed, another is added. Returns
 /// the resulting quads, too. The first of the runs are on the device.
 fn changed(
@@ -455,6 +487,7 @@ proptest! {
         let store = open(write_store(&quads, SMALL_PAGES));
         let snapshot = store.snapshot();
         check_statistics(&snapshot, &quads);
+        check_samples(&snapshot, &quads);
         check_edges(&snapshot, &quads, graph, flags);
     }
 
@@ -541,7 +574,12 @@ fn ask_everything(snapshot: &Snapshot, quads: &BTreeSet<Quad>, graph: GraphFilte
             );
         }
     }
-    let _ = snapshot.probe(TermId(id(TermKind::Iri, 51)), &pairs, graph);
+    let predicate = TermId(id(TermKind::Iri, 51));
+    let _ = snapshot.probe(predicate, &pairs, graph);
+    for end in [End::Subject, End::Object] {
+        let _ = snapshot.estimates().sample(predicate, end, 40);
+        let _ = snapshot.estimates().sample_links(predicate, end, &nodes);
+    }
     let _ = snapshot.decode(&nodes);
 }
 

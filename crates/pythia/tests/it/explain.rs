@@ -3,6 +3,7 @@
 use pythia::{Database, GraphRules, PlanNode, Query, QueryOptions};
 use serde_json::Value;
 
+use crate::optimizer::{REVIEWS_OF_MAKERS, market};
 use crate::support::{answer_of, database};
 
 /// The plan of a query, as a tree and as JSON; measured, if the query is run.
@@ -394,6 +395,19 @@ fn the_search_is_named() {
         }
         None => assert_eq!(order.search, "greedy", "{plan}"),
     }
+}
+
+#[test]
+fn plans_say_how_many_samples_of_links_they_use() {
+    let (plan, json) = explained(&database(&market()), REVIEWS_OF_MAKERS, false);
+    assert!(
+        plan.to_string().contains("; 2 samples of links\n"),
+        "{plan}"
+    );
+    assert!(json.to_string().contains("\"samples\":2"), "{json}");
+    // A query that takes less time than samples.
+    let (plan, _) = explained(&database(&items(500)), REVIEWS_OF_MAKERS, false);
+    assert!(!plan.to_string().contains("samples"), "{plan}");
 }
 
 #[test]

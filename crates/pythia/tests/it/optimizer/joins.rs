@@ -1,6 +1,6 @@
 //! The order and the method of joins.
 
-use super::{checked, has, items, part, rows};
+use super::{REVIEWS_OF_MAKERS, checked, has, items, market, part, rows};
 use crate::support::{analyze, database, ours};
 
 #[test]
@@ -205,6 +205,13 @@ fn triangles_are_intersected_not_enumerated() {
     ] {
         checked(&data, &query);
     }
+}
+
+#[test]
+fn joins_begin_where_a_sample_of_links_finds_few() {
+    let plan = checked(&market(), REVIEWS_OF_MAKERS);
+    // With the makers in the country, not with all reviews.
+    assert!(rows(&plan) <= 25_000, "{plan}");
 }
 
 /// Estimates of operands inside operands must not multiply.

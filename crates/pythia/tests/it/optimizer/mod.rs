@@ -49,6 +49,39 @@ fn items(count: usize) -> String {
     text
 }
 
+/// 60,000 reviews of 2,000 products, whose 20 makers are in a few countries, two of them in one of 800 people.
+pub(crate) fn market() -> String {
+    let mut text = String::new();
+    let mut triple = |subject: String, predicate: &str, object: String| {
+        text.push_str(&format!(
+            "<http://e/{subject}> <http://e/{predicate}> <http://e/{object}> .\n"
+        ));
+    };
+    for n in 0..60_000 {
+        triple(format!("review{n}"), "of", format!("product{}", n % 2000));
+        triple(format!("review{n}"), "by", format!("person{}", n % 3000));
+    }
+    for n in 0..2000 {
+        let maker = format!("maker{}", n * 7 % 20);
+        triple(format!("product{n}"), "maker", maker);
+    }
+    for n in 0..3000 {
+        let country = format!("country{}", n * 3 % 11 / 8);
+        triple(format!("person{n}"), "country", country);
+    }
+    for n in 0..20 {
+        let country = format!("country{}", if n % 10 == 3 { 1 } else { n % 10 + 2 });
+        triple(format!("maker{n}"), "country", country);
+    }
+    text
+}
+
+/// Reviews of products whose makers are in country 1.
+pub(crate) const REVIEWS_OF_MAKERS: &str =
+    "SELECT (COUNT(*) AS ?n) { ?review <http://e/of> ?product ; <http://e/by> ?person .
+        ?product <http://e/maker> ?maker . ?maker <http://e/country> <http://e/country1> .
+        ?person <http://e/country> <http://e/country0> }";
+
 #[test]
 fn explain_analyze_counts_rows_and_pages_of_every_step() {
     let plan = checked(
