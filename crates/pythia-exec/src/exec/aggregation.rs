@@ -213,21 +213,16 @@ impl Pass {
         let mut taken = Vec::with_capacity(rows);
         let mut numbers: Vec<u32> = Vec::with_capacity(rows);
         let mut key = vec![0; self.keys.len()];
-        let mut last = Vec::new();
         let mut row_ids = vec![0; self.width];
         let mut room = 0;
-        for row in 0..rows {
+        let keys = self.keys.iter().flatten();
+        let keys: Vec<&[u64]> = keys.map(|&column| columns[column]).collect();
+        let mut run = 0..0;
+        while run.end < rows {
+            // Solutions often come in runs of one key.
+            run = run_of(&keys, run.end, rows);
             for (value, column) in key.iter_mut().zip(&self.keys) {
-                *value = column.map_or(0, |column| columns[column][row]);
-            }
-            // Solutions often come in runs of one key. Empty keys are not compared: a comparison of zero
-            // bytes at a dangling address takes 100 ns.
-            if (key.is_empty() || key == last)
-                && taken.last() == Some(&(row as u32).wrapping_sub(1))
-            {
-                numbers.push(*numbers.last().expect("as long as `taken`"));
-                taken.push(row as u32);
-                continue;
+                *value = column.map_or(0, |column| columns[column][run.start]);
             }
             let hash = self.groups.hash(&key);
             let number = match self.groups.find(hash, &key) {
@@ -239,14 +234,15 @@ impl Pass {
                 None => None,
             };
             if let Some(number) = number {
-                numbers.push(number);
-                taken.push(row as u32);
-                last.clone_from(&key);
+                numbers.extend(std::iter::repeat_n(number, run.len()));
+                taken.extend(run.start as u32..run.end as u32);
             } else if let Some(partitions) = &mut self.partitions {
-                for (id, column) in row_ids.iter_mut().zip(columns) {
-                    *id = column[row];
+                for row in run.clone() {
+                    for (id, column) in row_ids.iter_mut().zip(columns) {
+                        *id = column[row];
+                    }
+                    partitions.push(hash, &row_ids)?;
                 }
-                partitions.push(hash, &row_ids)?;
             }
         }
         Ok((taken, numbers))
@@ -282,4 +278,10 @@ impl Pass {
         let accumulators = self.accumulators.iter().map(|a| a.memory_bytes(count));
         self.groups.bytes_with(more) + accumulators.sum::<usize>()
     }
+}
+
+/// Returns the rows, from `start` on, that have the key of the first.
+fn run_of(keys: &[&[u64]], start: usize, rows: usize) -> Range<usize> {
+    let is_same = |row: &usize| keys.iter().all(|column| column[*row] == column[start]);
+    start..start + 1 + (start + 1..rows).take_while(is_same).count()
 }

@@ -204,9 +204,14 @@ impl HashScan {
         let Cursor { batch, row } = &mut self.current;
         let mut rows = Vec::new();
         let mut matches: Vec<u32> = Vec::new();
+        // Solutions often come in runs of one key.
+        let mut last = (0, 0..0);
         while *row < batch.rows && rows.len() < most {
             let id = batch.value(self.key, *row);
-            let mut found = table.runs.find(&table.rows, table.key, id);
+            if last.0 != id {
+                last = (id, table.runs.find(&table.rows, table.key, id));
+            }
+            let mut found = last.1.clone();
             if self.once {
                 found.end = found.end.min(found.start + 1);
             }
