@@ -35,6 +35,7 @@ impl Planner<'_> {
                 known: &builder.known,
                 unit: builder.is_unit(),
                 slots: builder.slots.len(),
+                samples: &self.samples,
             };
             let found = search.find(&start, &left)?;
             let mut rejected = match self.choices {

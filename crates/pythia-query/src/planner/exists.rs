@@ -57,6 +57,7 @@ impl Planner<'_> {
             inserted: inserted.collect(),
             counted: None,
             terms: Rc::clone(&self.terms),
+            samples: Rc::clone(&self.samples),
             ..*self
         }
     }

@@ -63,6 +63,7 @@ use pythia_exec::expression::EvaluationContext;
 use pythia_exec::plan::choices::Choices;
 use pythia_exec::plan::counts::Counts;
 use pythia_exec::plan::dataset::{Dataset, GraphScope};
+use sampled_link::Samples;
 
 /// The reason why a pattern could not be planned as requested.
 enum PlanError {
@@ -97,6 +98,8 @@ pub(crate) struct Planner<'a> {
     groups: Option<&'a PlannedGroups>,
     /// Ids of the query's terms that were looked up.
     terms: Rc<RefCell<FxHashMap<Term, Option<TermId>>>>,
+    /// Samples of links that were taken.
+    samples: Rc<Samples>,
 }
 
 impl<'a> Planner<'a> {
@@ -116,6 +119,7 @@ impl<'a> Planner<'a> {
             is_lone: false,
             groups: None,
             terms: Rc::default(),
+            samples: Rc::default(),
         }
     }
 

@@ -21,7 +21,7 @@ use super::cached::{self, CachedPair};
 use super::element::{Element, FilterHint, Inside, Operand};
 use super::join_method::{JoinMethod, Joined};
 use super::long;
-use super::sampled_link::SAMPLE_LINKS;
+use super::sampled_link::{SAMPLE_LINKS, Samples};
 use super::set_estimate::{SetEstimate, SetEstimates};
 use pythia_exec::error::QueryError;
 use pythia_exec::explain::JoinOrder;
@@ -36,10 +36,12 @@ pub(super) const NUMBERED_MAX: usize = 64;
 pub(super) const LEFT_BEHIND: f64 = 0.4;
 /// Share of the greedy order's cost that may be spent on searching for a better one.
 const SEARCH_SHARE: f64 = 0.1;
-/// Links are sampled if the greedy order costs this many times as much as a sample.
-const SAMPLED_COSTS: f64 = 10.0;
+/// Links are sampled if the greedy order costs this much, in microseconds, or more.
+const SAMPLED_COST: f64 = 3_000.0;
 /// Approximate cost of a sample without its reads, in microseconds.
-const SAMPLE: f64 = 300.0;
+const SAMPLE: f64 = 60.0;
+/// Maximum number of samples.
+const SAMPLES_MAX: f64 = 16.0;
 /// Approximate cost of examining one method, in microseconds.
 const LOOK: f64 = 0.1;
 /// Maximum number of methods examined.
@@ -57,6 +59,7 @@ pub(super) struct Start<'a> {
     pub(super) unit: bool,
     /// Number of slots so far.
     pub(super) slots: usize,
+    pub(super) samples: &'a Samples,
 }
 
 /// The input of a search.
@@ -158,14 +161,14 @@ impl<'a> OrderSearch<'a> {
     /// Returns the elements of `left` in the best order found.
     pub(super) fn find(&self, start: &Start<'_>, left: &[usize]) -> Result<Found, QueryError> {
         let count = left.len();
+        let samples = start.samples;
         let start = self.start(start, left);
         if is_long(left) {
             return Ok(Found::new("queue", long::order(self, start)?));
         }
         self.begin(&start.joined);
         let (mut greedy, mut end) = self.greedy(start.clone(), count)?;
-        let sample = SAMPLE + 2.0 * SAMPLE_LINKS as f64 * self.reads.page_us;
-        if count > 2 && end.cost > sample * SAMPLED_COSTS && self.sets.sample(self.snapshot)? {
+        if count > 2 && end.cost >= SAMPLED_COST && self.sample(samples, end.cost)? {
             self.begin(&start.joined);
             (greedy, end) = self.greedy(start.clone(), count)?;
         }
@@ -187,6 +190,14 @@ impl<'a> OrderSearch<'a> {
         found.origin.greedy_us = greedy.origin.estimated_us;
         found.origin.samples = greedy.origin.samples;
         Ok(found)
+    }
+
+    /// Samples links if their reads are worth it beside a greedy order of this cost. Returns whether estimates are
+    /// different from now on.
+    fn sample(&self, samples: &Samples, cost: f64) -> Result<bool, QueryError> {
+        let sample = SAMPLE + 2.0 * SAMPLE_LINKS as f64 * self.reads.page_us;
+        let most = (cost * SEARCH_SHARE / sample).min(SAMPLES_MAX) as usize;
+        Ok(most > 0 && self.sets.sample(self.snapshot, samples, most)?)
     }
 
     /// Counts an examined element. Returns an error once the query is cancelled or past its deadline.

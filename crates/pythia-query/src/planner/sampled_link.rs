@@ -8,14 +8,25 @@
 //! are product types, but all of those of things with a producer are. So there is a sample of all links, and one for each
 //! other pattern that selects some of the nodes of the near end, whose links start at nodes of a sample of that pattern.
 
+use std::cell::RefCell;
+use std::hash::Hash;
+use std::rc::Rc;
+
 use pythia_rdf::TermId;
-use pythia_store::{End, GraphFilter, Snapshot, Statistics, StoreError};
+use pythia_store::{
+    Component, End, GraphFilter, Order, QuadPattern, Snapshot, Statistics, StoreError,
+};
+use rustc_hash::FxHashMap;
 
 use super::element::{Element, PatternGraph, PatternTerm, Triple};
 use super::order::NUMBERED_MAX;
 
 /// Maximum number of links in a sample.
-pub(super) const SAMPLE_LINKS: usize = 32;
+pub(super) const SAMPLE_LINKS: usize = 64;
+/// Restrictions with fewer matches than this are read, once; in others, each term of a sample is looked up.
+const READ_MATCHES: f64 = 8192.0;
+/// Maximum number of samples, and of restrictions' matches, that are kept for a query: at most 4 MB.
+const KEPT_MAX: usize = 64;
 /// Minimum number of links in a sample of the links of some nodes.
 const NEAR_LINKS_MIN: usize = 8;
 /// Patterns whose nodes are less than this share of a link's near ends have a sample of their own.
@@ -69,8 +80,23 @@ struct Restriction {
     graph: GraphFilter,
 }
 
-/// What decides which of two samples of a slot is used; it does not depend on the order of the elements.
-type Rank = (bool, Option<(u64, TermId, bool)>, (u64, TermId, bool));
+/// The samples of a query. A group may be planned several times, with the same samples.
+#[derive(Default)]
+pub(super) struct Samples {
+    /// The far ends of links, by their predicate and end, and by those at whose nodes they start.
+    ends: Remembered<(Place, Option<Place>), TermId>,
+    /// The sorted matches of restrictions.
+    matches: Remembered<(Place, TermId, GraphFilter), u64>,
+}
+
+/// Lists by keys, of which at most [`KEPT_MAX`] are kept.
+struct Remembered<K, T>(RefCell<FxHashMap<K, Rc<[T]>>>);
+
+/// A predicate and an end of its links.
+type Place = (TermId, End);
+
+/// Number of links, predicate, and whether the end is their object.
+type Rank = (u64, TermId, bool);
 
 impl SampledLink {
     /// Returns what restrictions in a set keep of the links, if the set has both.
@@ -90,7 +116,7 @@ impl SampledLink {
         let least = counts.fold(f64::MAX, f64::min);
         let share = match kept > 0.0 {
             true => kept / links,
-            false => (least / self.distinct).min(0.5 / links),
+            false => (least / self.distinct).min(1.0 / links),
         };
         Some(Kept {
             slot: self.slot,
@@ -101,12 +127,22 @@ impl SampledLink {
     }
 }
 
-/// Samples the links of a search whose ends are restricted by enough terms that a sample can show it. Those to use first
-/// come first.
+/// A sample that could be taken.
+struct Candidate<'r> {
+    /// The end whose nodes are looked up.
+    far: LinkEnd,
+    /// The end of the pattern at whose nodes the links start; all links otherwise.
+    other: Option<LinkEnd>,
+    asked: Vec<&'r Restriction>,
+}
+
+/// Samples the links of a search whose ends are restricted, if the restrictions have enough matches for the size of a
+/// sample. Takes up to `most` samples. Those to use first come first.
 pub(super) fn sampled_links(
     elements: &[Element],
     snapshot: &Snapshot,
     statistics: &Statistics,
+    (samples, most): (&Samples, usize),
 ) -> Result<Vec<SampledLink>, StoreError> {
     let mut restrictions: Vec<Restriction> = Vec::new();
     let mut links: Vec<[LinkEnd; 2]> = Vec::new();
@@ -116,39 +152,83 @@ pub(super) fn sampled_links(
             links.extend(link_ends(index, triple, statistics));
         }
     }
-    let mut samples: Vec<(Rank, SampledLink)> = Vec::new();
-    for [near, far] in links.iter().flat_map(|&[a, b]| [[a, b], [b, a]]) {
+    let mut candidates = candidates(&links, &restrictions);
+    candidates.sort_by_key(|candidate| (candidate.other.is_some(), candidate.rank()));
+    candidates.truncate(most);
+    // The links of some nodes say more than all links.
+    candidates.sort_by_key(|candidate| (candidate.other.is_none(), candidate.rank()));
+    let mut taken = Vec::new();
+    for candidate in &candidates {
+        taken.extend(candidate.take(snapshot, samples)?);
+    }
+    Ok(taken)
+}
+
+fn candidates<'r>(links: &[[LinkEnd; 2]], restrictions: &'r [Restriction]) -> Vec<Candidate<'r>> {
+    let mut found = Vec::new();
+    for (near, far) in links.iter().flat_map(|&[a, b]| [(a, b), (b, a)]) {
         let asked = restrictions.iter().filter(|other| other.is_shown_by(&far));
         let asked: Vec<&Restriction> = asked.collect();
         if asked.is_empty() {
             continue;
         }
-        let all = snapshot.estimates();
-        let terms = all.sample(far.predicate, far.end, SAMPLE_LINKS)?;
-        let sample = far.look_up(&terms, &asked, snapshot)?;
-        samples.extend(sample.map(|sample| ((true, None, far.rank()), sample)));
-        for other in links.iter().flatten().filter(|other| other.selects(&near)) {
-            let mut nodes = all.sample(other.predicate, other.end, SAMPLE_LINKS)?;
-            nodes.dedup();
-            let terms = all.sample_links(near.predicate, near.end, &nodes)?;
-            if terms.len() < NEAR_LINKS_MIN {
-                continue;
-            }
-            let sample = far.look_up(&terms, &asked, snapshot)?;
-            samples.extend(sample.map(|mut sample| {
-                sample.elements |= 1 << other.element;
-                ((false, Some(other.rank()), far.rank()), sample)
-            }));
+        let others = links.iter().flatten().filter(|other| other.selects(&near));
+        for other in others.map(|other| Some(*other)).chain([None]) {
+            found.push(Candidate {
+                far,
+                other,
+                asked: asked.clone(),
+            });
         }
     }
-    samples.sort_by_key(|(rank, _)| *rank);
-    Ok(samples.into_iter().map(|(_, sample)| sample).collect())
+    found
+}
+
+impl Candidate<'_> {
+    /// What decides between candidates; it does not depend on the order of the elements.
+    fn rank(&self) -> (Option<Rank>, Rank) {
+        (self.other.map(|other| other.rank()), self.far.rank())
+    }
+
+    /// Takes the sample and looks up its far ends; `None` if there are too few links.
+    fn take(
+        &self,
+        snapshot: &Snapshot,
+        samples: &Samples,
+    ) -> Result<Option<SampledLink>, StoreError> {
+        let far = &self.far;
+        let other = self.other.map_or(0, |other| 1 << other.element);
+        let elements = 1 << far.element | other;
+        let terms = samples.ends(snapshot, far, self.other.as_ref())?;
+        if terms.is_empty() || (self.other.is_some() && terms.len() < NEAR_LINKS_MIN) {
+            return Ok(None);
+        }
+        let mut matched = vec![0; terms.len()];
+        let mut restrictions = 0;
+        for restriction in &self.asked {
+            let bit = 1 << restriction.element;
+            restrictions |= bit;
+            let found = restriction.matches(snapshot, samples, &terms)?;
+            let found = matched.iter_mut().zip(found).filter(|(_, found)| *found);
+            found.for_each(|(matched, _)| *matched |= bit);
+        }
+        Ok(Some(SampledLink {
+            elements,
+            slot: far.slot,
+            restrictions,
+            matched,
+            distinct: far.distinct,
+        }))
+    }
 }
 
 impl LinkEnd {
-    fn rank(&self) -> (u64, TermId, bool) {
-        let is_object = self.end == End::Object;
-        (self.count.to_bits(), self.predicate, is_object)
+    fn place(&self) -> Place {
+        (self.predicate, self.end)
+    }
+
+    fn rank(&self) -> Rank {
+        (self.count as u64, self.predicate, self.end == End::Object)
     }
 
     /// Returns whether the nodes of this end may be a small part of those of another pattern's end.
@@ -156,31 +236,6 @@ impl LinkEnd {
         self.slot == other.slot
             && self.element != other.element
             && self.distinct < other.distinct * SELECTED_SHARE
-    }
-
-    /// Looks up which restrictions the far ends of some links match; `None` if there are no links.
-    fn look_up(
-        &self,
-        terms: &[TermId],
-        asked: &[&Restriction],
-        snapshot: &Snapshot,
-    ) -> Result<Option<SampledLink>, StoreError> {
-        let mut matched = vec![0; terms.len()];
-        let mut restrictions = 0;
-        for restriction in asked {
-            let bit = 1 << restriction.element;
-            restrictions |= bit;
-            let found = restriction.probe(snapshot, terms)?;
-            let found = matched.iter_mut().zip(found).filter(|(_, found)| *found);
-            found.for_each(|(matched, _)| *matched |= bit);
-        }
-        Ok((!terms.is_empty()).then_some(SampledLink {
-            elements: 1 << self.element,
-            slot: self.slot,
-            restrictions,
-            matched,
-            distinct: self.distinct,
-        }))
     }
 }
 
@@ -194,7 +249,17 @@ impl Restriction {
     }
 
     /// Returns which of the terms it matches.
-    fn probe(&self, snapshot: &Snapshot, terms: &[TermId]) -> Result<Vec<bool>, StoreError> {
+    fn matches(
+        &self,
+        snapshot: &Snapshot,
+        samples: &Samples,
+        terms: &[TermId],
+    ) -> Result<Vec<bool>, StoreError> {
+        if self.count < READ_MATCHES {
+            let matches = samples.matches(snapshot, self)?;
+            let is_there = |term: &TermId| matches.binary_search(&term.0).is_ok();
+            return Ok(terms.iter().map(is_there).collect());
+        }
         let pair = |&term: &TermId| match self.end {
             End::Subject => (term, self.constant),
             End::Object => (self.constant, term),
@@ -202,6 +267,84 @@ impl Restriction {
         let pairs: Vec<(TermId, TermId)> = terms.iter().map(pair).collect();
         let estimates = snapshot.estimates();
         estimates.probe(self.predicate, &pairs, self.graph)
+    }
+}
+
+impl Samples {
+    /// Returns the far ends of a sample of all links, or of those that start at nodes of another pattern.
+    fn ends(
+        &self,
+        snapshot: &Snapshot,
+        far: &LinkEnd,
+        other: Option<&LinkEnd>,
+    ) -> Result<Rc<[TermId]>, StoreError> {
+        let estimates = snapshot.estimates();
+        let key = (far.place(), other.map(LinkEnd::place));
+        self.ends.get_or_make(key, || {
+            let Some(other) = other else {
+                return estimates.sample(far.predicate, far.end, SAMPLE_LINKS);
+            };
+            let mut nodes = estimates.sample(other.predicate, other.end, SAMPLE_LINKS)?;
+            nodes.dedup();
+            let near = match far.end {
+                End::Subject => End::Object,
+                End::Object => End::Subject,
+            };
+            estimates.sample_links(far.predicate, near, &nodes)
+        })
+    }
+
+    /// Returns all terms that a restriction matches. A transaction counts them as read: the query has the pattern, too.
+    fn matches(&self, snapshot: &Snapshot, of: &Restriction) -> Result<Rc<[u64]>, StoreError> {
+        let mut pattern = QuadPattern {
+            predicate: Some(of.predicate),
+            graph: of.graph,
+            ..QuadPattern::default()
+        };
+        let (order, component) = match of.end {
+            End::Subject => {
+                pattern.object = Some(of.constant);
+                (Order::Pos, Component::Subject)
+            }
+            End::Object => {
+                pattern.subject = Some(of.constant);
+                (Order::Pso, Component::Object)
+            }
+        };
+        let key = ((of.predicate, of.end), of.constant, of.graph);
+        self.matches.get_or_make(key, || {
+            let mut matches = Vec::new();
+            let mut scan = snapshot.scan(&pattern, order, &[component])?;
+            while let Some(batch) = scan.next()? {
+                matches.extend_from_slice(&batch.columns[0]);
+            }
+            Ok(matches)
+        })
+    }
+}
+
+impl<K, T> Default for Remembered<K, T> {
+    fn default() -> Self {
+        Self(RefCell::default())
+    }
+}
+
+impl<K: Eq + Hash, T> Remembered<K, T> {
+    fn get_or_make(
+        &self,
+        key: K,
+        make: impl FnOnce() -> Result<Vec<T>, StoreError>,
+    ) -> Result<Rc<[T]>, StoreError> {
+        if let Some(known) = self.0.borrow().get(&key) {
+            return Ok(Rc::clone(known));
+        }
+        let made: Rc<[T]> = make()?.into();
+        let mut kept = self.0.borrow_mut();
+        if kept.len() >= KEPT_MAX {
+            kept.clear();
+        }
+        kept.insert(key, Rc::clone(&made));
+        Ok(made)
     }
 }
 

@@ -136,6 +136,7 @@ impl Planner<'_> {
             known: &scratch.known,
             unit: true,
             slots,
+            samples: &self.samples,
         };
         let found = search.find(&start, &[0])?;
         Ok(found.order.first().map_or(0.0, |(_, method)| method.rows))

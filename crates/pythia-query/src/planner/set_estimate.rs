@@ -19,7 +19,7 @@ use rustc_hash::FxHashMap;
 use super::element::{Element, FilterHint, PatternGraph, PatternTerm, Triple};
 use super::join_method::Joined;
 use super::order::NUMBERED_MAX;
-use super::sampled_link::{Kept, SampledLink, sampled_links};
+use super::sampled_link::{Kept, SampledLink, Samples, sampled_links};
 
 /// The estimate of a set of elements that are joined to the solutions at the start.
 #[derive(Clone, Debug)]
@@ -91,12 +91,18 @@ impl<'a> SetEstimates<'a> {
         }
     }
 
-    /// Samples links, once. Returns whether estimates are different after the next [`SetEstimates::begin`].
-    pub(super) fn sample(&self, snapshot: &Snapshot) -> Result<bool, StoreError> {
+    /// Takes up to `most` samples of links, once. Returns whether estimates are different after the next
+    /// [`SetEstimates::begin`].
+    pub(super) fn sample(
+        &self,
+        snapshot: &Snapshot,
+        samples: &Samples,
+        most: usize,
+    ) -> Result<bool, StoreError> {
         let (Some(statistics), None) = (self.statistics, self.sampled.get()) else {
             return Ok(false);
         };
-        let samples = sampled_links(self.elements, snapshot, statistics)?;
+        let samples = sampled_links(self.elements, snapshot, statistics, (samples, most))?;
         Ok(!self.sampled.get_or_init(|| samples).is_empty())
     }
 

@@ -15,6 +15,7 @@ use pythia_store::{GraphFilter, OpenOptions, Snapshot, Store};
 use super::Planner;
 use super::element::{Element, FilterHint, PatternGraph, PatternTerm, Triple};
 use super::join_method::Joined;
+use super::sampled_link::Samples;
 use super::set_estimate::SetEstimates;
 use pythia_exec::error::QueryError;
 use pythia_exec::expression::EvaluationContext;
@@ -252,7 +253,8 @@ fn estimates(
     let placed: Vec<Element> = order.iter().map(|&index| elements[index].clone()).collect();
     let statistics = Counts::new(snapshot, None).of_store();
     let sets = SetEstimates::new(&placed, filters, statistics);
-    sets.sample(snapshot).unwrap();
+    sets.sample(snapshot, &Samples::default(), usize::MAX)
+        .unwrap();
     let mut distinct = vec![0.0; SLOTS];
     distinct[0] = 3.0;
     sets.begin(&Joined {
@@ -383,7 +385,8 @@ fn constants_beyond_links_are_estimated_by_samples() {
         unsampled > 9.0,
         "all makers could be among the people: {unsampled}"
     );
-    assert!(sets.sample(&snapshot).unwrap());
+    let samples = Samples::default();
+    assert!(sets.sample(&snapshot, &samples, usize::MAX).unwrap());
     for (ratio, set) in found.map(ratio) {
         assert!((0.4..=2.5).contains(&ratio), "{ratio} for {set:b}");
     }
