@@ -131,13 +131,14 @@ impl SampledLink {
 struct Candidate<'r> {
     /// The end whose nodes are looked up.
     far: LinkEnd,
-    /// The end of the pattern at whose nodes the links start; all links otherwise.
+    /// The end of the pattern at whose nodes the links start; `None` for all links.
     other: Option<LinkEnd>,
+    /// The restrictions that are looked up.
     asked: Vec<&'r Restriction>,
 }
 
-/// Samples the links of a search whose ends are restricted, if the restrictions have enough matches for the size of a
-/// sample. Takes up to `most` samples. Those to use first come first.
+/// Takes up to `most` samples of links with a restricted end, in the order in which estimates prefer them. Leaves out
+/// restrictions with too few matches for the size of a sample.
 pub(super) fn sampled_links(
     elements: &[Element],
     snapshot: &Snapshot,
@@ -185,7 +186,7 @@ fn candidates<'r>(links: &[[LinkEnd; 2]], restrictions: &'r [Restriction]) -> Ve
 }
 
 impl Candidate<'_> {
-    /// What decides between candidates; it does not depend on the order of the elements.
+    /// Returns the key that candidates are sorted by. It is the same for each order of the elements.
     fn rank(&self) -> (Option<Rank>, Rank) {
         (self.other.map(|other| other.rank()), self.far.rank())
     }

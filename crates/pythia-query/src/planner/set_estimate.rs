@@ -152,7 +152,7 @@ impl<'a> SetEstimates<'a> {
             };
             let star = self.stars[index] & set;
             unfiltered *= match self.star(star) {
-                // Its share of the links is what it adds.
+                // The share of the links that it keeps is counted above.
                 None if restrictions >> index & 1 == 1 => 1.0,
                 None => {
                     triple
