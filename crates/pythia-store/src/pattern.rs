@@ -163,6 +163,14 @@ pub enum End {
 }
 
 impl End {
+    /// Returns the end at which nodes are found.
+    pub const fn other(self) -> Self {
+        match self {
+            Self::Subject => Self::Object,
+            Self::Object => Self::Subject,
+        }
+    }
+
     /// Returns the tuple order keyed by this end.
     pub const fn order(self) -> Order {
         match self {

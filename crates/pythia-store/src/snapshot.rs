@@ -498,11 +498,20 @@ impl Snapshot {
         order: Order,
         wanted: &[Component],
     ) -> Result<QuadScan, StoreError> {
+        self.depend_on(pattern);
+        self.scan_unrecorded(pattern, order, wanted)
+    }
+
+    fn scan_unrecorded(
+        &self,
+        pattern: &QuadPattern,
+        order: Order,
+        wanted: &[Component],
+    ) -> Result<QuadScan, StoreError> {
         let order = match order {
             Order::Gpso => Order::Pso,
             order => order,
         };
-        self.depend_on(pattern);
         let merged = |delta| self.merged(delta, pattern, order, None, wanted);
         if let Some(scan) = self.changes().map(merged).transpose()?.flatten() {
             return Ok(scan);

@@ -11,6 +11,7 @@ use super::group::Placement;
 use super::join_method::JoinMethod;
 use super::order::{OrderSearch, Start, members_of};
 use super::rejected::described;
+use super::set_estimate::members;
 use super::{Planner, Planning};
 use pythia_exec::plan::choices::Choice;
 use pythia_exec::plan::step::{Access, GraphPosition, PathStep, Position, SlotPattern, StepKind};
@@ -186,8 +187,7 @@ fn bind_triple(builder: &mut Builder, triple: &Triple, rows: f64) {
 
 /// Joins several patterns at once on the single slot that all of them bind.
 fn push_intersection(builder: &mut Builder, elements: &[Element], method: &JoinMethod) {
-    let members = (0..elements.len().min(64)).filter(|index| method.members >> index & 1 == 1);
-    let triples = members.filter_map(|index| match &elements[index] {
+    let triples = members(method.members).filter_map(|index| match &elements[index] {
         Element::Triple(triple) => Some(triple),
         Element::Path(_) | Element::Operand(_) => None,
     });

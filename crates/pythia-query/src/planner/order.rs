@@ -22,7 +22,7 @@ use super::element::{Element, FilterHint, Inside, Operand};
 use super::join_method::{JoinMethod, Joined};
 use super::long;
 use super::sampled_link::{SAMPLE_LINKS, Samples};
-use super::set_estimate::{SetEstimate, SetEstimates};
+use super::set_estimate::{SetEstimate, SetEstimates, members};
 use pythia_exec::error::QueryError;
 use pythia_exec::explain::JoinOrder;
 use pythia_exec::limits::governor::Governor;
@@ -197,7 +197,7 @@ impl<'a> OrderSearch<'a> {
     fn sample(&self, samples: &Samples, cost: f64) -> Result<bool, QueryError> {
         let sample = SAMPLE + 2.0 * SAMPLE_LINKS as f64 * self.reads.page_us;
         let most = (cost * SEARCH_SHARE / sample).min(SAMPLES_MAX) as usize;
-        Ok(most > 0 && self.sets.sample(self.snapshot, samples, most)?)
+        Ok(most > 0 && self.sets.sample(self.snapshot.estimates(), samples, most)?)
     }
 
     /// Counts an examined element. Returns an error once the query is cancelled or past its deadline.
@@ -595,9 +595,7 @@ pub(super) fn is_long(left: &[usize]) -> bool {
 
 /// Returns the other elements that a method joins.
 pub(super) fn members_of(method: &JoinMethod, element: usize) -> impl Iterator<Item = usize> {
-    let others = method.members & !(1_u64.checked_shl(element as u32).unwrap_or(0));
-    let most = if others == 0 { 0 } else { NUMBERED_MAX };
-    (0..most).filter(move |index| others >> index & 1 == 1)
+    members(method.members & !(1_u64.checked_shl(element as u32).unwrap_or(0)))
 }
 
 /// Returns the number of elements that an order joins.

@@ -14,12 +14,13 @@ use std::rc::Rc;
 
 use pythia_rdf::TermId;
 use pythia_store::{
-    Component, End, GraphFilter, Order, QuadPattern, Snapshot, Statistics, StoreError,
+    Component, End, Estimates, GraphFilter, Order, QuadPattern, Statistics, StoreError,
 };
 use rustc_hash::FxHashMap;
 
 use super::element::{Element, PatternGraph, PatternTerm, Triple};
 use super::order::NUMBERED_MAX;
+use super::set_estimate::members;
 
 /// Maximum number of links in a sample.
 pub(super) const SAMPLE_LINKS: usize = 64;
@@ -108,8 +109,7 @@ impl SampledLink {
         let is_kept = |matched: &&u64| **matched & restrictions == restrictions;
         let kept = self.matched.iter().filter(is_kept).count() as f64;
         let links = self.matched.len() as f64;
-        let members = (0..NUMBERED_MAX).filter(|index| restrictions >> index & 1 == 1);
-        let counts = members.filter_map(|index| match &elements[index] {
+        let counts = members(restrictions).filter_map(|index| match &elements[index] {
             Element::Triple(triple) => Some(triple.count),
             Element::Path(_) | Element::Operand(_) => None,
         });
@@ -141,7 +141,7 @@ struct Candidate<'r> {
 /// restrictions with too few matches for the size of a sample.
 pub(super) fn sampled_links(
     elements: &[Element],
-    snapshot: &Snapshot,
+    estimates: Estimates<'_>,
     statistics: &Statistics,
     (samples, most): (&Samples, usize),
 ) -> Result<Vec<SampledLink>, StoreError> {
@@ -160,7 +160,7 @@ pub(super) fn sampled_links(
     candidates.sort_by_key(|candidate| (candidate.other.is_none(), candidate.rank()));
     let mut taken = Vec::new();
     for candidate in &candidates {
-        taken.extend(candidate.take(snapshot, samples)?);
+        taken.extend(candidate.take(estimates, samples)?);
     }
     Ok(taken)
 }
@@ -194,13 +194,13 @@ impl Candidate<'_> {
     /// Takes the sample and looks up its far ends; `None` if there are too few links.
     fn take(
         &self,
-        snapshot: &Snapshot,
+        estimates: Estimates<'_>,
         samples: &Samples,
     ) -> Result<Option<SampledLink>, StoreError> {
         let far = &self.far;
         let other = self.other.map_or(0, |other| 1 << other.element);
         let elements = 1 << far.element | other;
-        let terms = samples.ends(snapshot, far, self.other.as_ref())?;
+        let terms = samples.ends(estimates, far, self.other.as_ref())?;
         if terms.is_empty() || (self.other.is_some() && terms.len() < NEAR_LINKS_MIN) {
             return Ok(None);
         }
@@ -209,7 +209,7 @@ impl Candidate<'_> {
         for restriction in &self.asked {
             let bit = 1 << restriction.element;
             restrictions |= bit;
-            let found = restriction.matches(snapshot, samples, &terms)?;
+            let found = restriction.matches(estimates, samples, &terms)?;
             let found = matched.iter_mut().zip(found).filter(|(_, found)| *found);
             found.for_each(|(matched, _)| *matched |= bit);
         }
@@ -252,12 +252,12 @@ impl Restriction {
     /// Returns which of the terms it matches.
     fn matches(
         &self,
-        snapshot: &Snapshot,
+        estimates: Estimates<'_>,
         samples: &Samples,
         terms: &[TermId],
     ) -> Result<Vec<bool>, StoreError> {
         if self.count < READ_MATCHES {
-            let matches = samples.matches(snapshot, self)?;
+            let matches = samples.matches(estimates, self)?;
             let is_there = |term: &TermId| matches.binary_search(&term.0).is_ok();
             return Ok(terms.iter().map(is_there).collect());
         }
@@ -266,7 +266,6 @@ impl Restriction {
             End::Object => (self.constant, term),
         };
         let pairs: Vec<(TermId, TermId)> = terms.iter().map(pair).collect();
-        let estimates = snapshot.estimates();
         estimates.probe(self.predicate, &pairs, self.graph)
     }
 }
@@ -275,11 +274,10 @@ impl Samples {
     /// Returns the far ends of a sample of all links, or of those that start at nodes of another pattern.
     fn ends(
         &self,
-        snapshot: &Snapshot,
+        estimates: Estimates<'_>,
         far: &LinkEnd,
         other: Option<&LinkEnd>,
     ) -> Result<Rc<[TermId]>, StoreError> {
-        let estimates = snapshot.estimates();
         let key = (far.place(), other.map(LinkEnd::place));
         self.ends.get_or_make(key, || {
             let Some(other) = other else {
@@ -287,16 +285,12 @@ impl Samples {
             };
             let mut nodes = estimates.sample(other.predicate, other.end, SAMPLE_LINKS)?;
             nodes.dedup();
-            let near = match far.end {
-                End::Subject => End::Object,
-                End::Object => End::Subject,
-            };
-            estimates.sample_links(far.predicate, near, &nodes)
+            estimates.sample_links(far.predicate, far.end.other(), &nodes)
         })
     }
 
-    /// Returns all terms that a restriction matches. A transaction counts them as read: the query has the pattern, too.
-    fn matches(&self, snapshot: &Snapshot, of: &Restriction) -> Result<Rc<[u64]>, StoreError> {
+    /// Returns all terms that a restriction matches.
+    fn matches(&self, estimates: Estimates<'_>, of: &Restriction) -> Result<Rc<[u64]>, StoreError> {
         let mut pattern = QuadPattern {
             predicate: Some(of.predicate),
             graph: of.graph,
@@ -315,7 +309,7 @@ impl Samples {
         let key = ((of.predicate, of.end), of.constant, of.graph);
         self.matches.get_or_make(key, || {
             let mut matches = Vec::new();
-            let mut scan = snapshot.scan(&pattern, order, &[component])?;
+            let mut scan = estimates.scan(&pattern, order, &[component])?;
             while let Some(batch) = scan.next()? {
                 matches.extend_from_slice(&batch.columns[0]);
             }

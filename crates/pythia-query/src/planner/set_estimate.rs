@@ -13,7 +13,7 @@ use std::rc::Rc;
 
 use pythia_rdf::TermId;
 use pythia_store::characteristic::Star;
-use pythia_store::{Snapshot, Statistics, StoreError};
+use pythia_store::{Estimates, Statistics, StoreError};
 use rustc_hash::FxHashMap;
 
 use super::element::{Element, FilterHint, PatternGraph, PatternTerm, Triple};
@@ -95,14 +95,14 @@ impl<'a> SetEstimates<'a> {
     /// [`SetEstimates::begin`].
     pub(super) fn sample(
         &self,
-        snapshot: &Snapshot,
+        estimates: Estimates<'_>,
         samples: &Samples,
         most: usize,
     ) -> Result<bool, StoreError> {
         let (Some(statistics), None) = (self.statistics, self.sampled.get()) else {
             return Ok(false);
         };
-        let samples = sampled_links(self.elements, snapshot, statistics, (samples, most))?;
+        let samples = sampled_links(self.elements, estimates, statistics, (samples, most))?;
         Ok(!self.sampled.get_or_init(|| samples).is_empty())
     }
 
@@ -305,7 +305,7 @@ impl Bound {
 }
 
 /// Returns the elements of a set.
-fn members(mut set: u64) -> impl Iterator<Item = usize> {
+pub(super) fn members(mut set: u64) -> impl Iterator<Item = usize> {
     std::iter::from_fn(move || {
         let next = (set != 0).then_some(set.trailing_zeros() as usize);
         set &= set.wrapping_sub(1);

@@ -253,7 +253,7 @@ fn estimates(
     let placed: Vec<Element> = order.iter().map(|&index| elements[index].clone()).collect();
     let statistics = Counts::new(snapshot, None).of_store();
     let sets = SetEstimates::new(&placed, filters, statistics);
-    sets.sample(snapshot, &Samples::default(), usize::MAX)
+    sets.sample(snapshot.estimates(), &Samples::default(), usize::MAX)
         .unwrap();
     let mut distinct = vec![0.0; SLOTS];
     distinct[0] = 3.0;
@@ -386,7 +386,10 @@ fn constants_beyond_links_are_estimated_by_samples() {
         "all makers could be among the people: {unsampled}"
     );
     let samples = Samples::default();
-    assert!(sets.sample(&snapshot, &samples, usize::MAX).unwrap());
+    assert!(
+        sets.sample(snapshot.estimates(), &samples, usize::MAX)
+            .unwrap()
+    );
     for (ratio, set) in found.map(ratio) {
         assert!((0.4..=2.5).contains(&ratio), "{ratio} for {set:b}");
     }

@@ -260,10 +260,7 @@ impl KnownValues {
         end: End,
         predicate: TermId,
     ) -> Result<GainedEdges, StoreError> {
-        let far = match end {
-            End::Subject => End::Object,
-            End::Object => End::Subject,
-        };
+        let far = end.other();
         let mut count = 0;
         for &node in &self.gained {
             let pattern = far.pattern(node, Some(predicate), DEFAULT_GRAPH);

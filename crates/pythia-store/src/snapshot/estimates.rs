@@ -8,16 +8,16 @@ use pythia_rdf::TermId;
 
 use super::attribute::CHANGED_VALUES_MAX;
 use super::reachability::CHANGED_EDGES_MAX;
-use super::{ReadCosts, Snapshot, summed};
+use super::{QuadScan, ReadCosts, Snapshot, summed};
 use crate::StoreError;
 use crate::auxiliary::attribute::Attribute;
 use crate::auxiliary::reachability::Reachability;
-use crate::pattern::{End, GraphFilter, QuadPattern};
+use crate::pattern::{Component, End, GraphFilter, Order, QuadPattern};
 use crate::scan as segment_scan;
 use crate::statistics::Statistics;
 
-/// The counts of a snapshot, for choosing between plans with the same answer. What they decide about an answer must be
-/// reported with [`Snapshot::depend_on`]: a serializable transaction does not notice it otherwise.
+/// The counts and samples of a snapshot, for choosing between plans with the same answer. What they decide about an answer
+/// must be reported with [`Snapshot::depend_on`]: a serializable transaction does not notice it otherwise.
 #[derive(Clone, Copy)]
 pub struct Estimates<'s> {
     snapshot: &'s Snapshot,
@@ -84,6 +84,16 @@ impl<'s> Estimates<'s> {
         nodes: &[TermId],
     ) -> Result<Vec<TermId>, StoreError> {
         segment_scan::sample_links(&self.snapshot.base, predicate, end, nodes)
+    }
+
+    /// As [`Snapshot::scan`].
+    pub fn scan(
+        self,
+        pattern: &QuadPattern,
+        order: Order,
+        wanted: &[Component],
+    ) -> Result<QuadScan, StoreError> {
+        self.snapshot.scan_unrecorded(pattern, order, wanted)
     }
 
     /// As [`Snapshot::probe`].

@@ -205,6 +205,13 @@ fn estimates_conflict_with_nothing_unless_an_answer_depends_on_them() {
         let estimates = snapshot.estimates();
         estimates.count(&pattern(snapshot, "a p ?")).expect("sound");
         assert!(estimates.statistics().quads > 0);
+        let wanted = [Component::Object];
+        let links = pattern(snapshot, "a p ?");
+        let mut scan = estimates.scan(&links, Order::Pso, &wanted).expect("sound");
+        assert!(scan.next().expect("sound").is_some());
+        let pairs = [(id(snapshot, "a"), id(snapshot, "b"))];
+        let found = estimates.probe(id(snapshot, "p"), &pairs, GraphFilter::Any);
+        assert_eq!(found.expect("sound"), [true]);
     };
     let everything = ["a p new", "new p new", "a q a new"];
     assert!(!is_outdated(estimate, &everything, &["a p b"]));
