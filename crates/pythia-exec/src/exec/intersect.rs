@@ -3,7 +3,8 @@
 //! For each solution, every pattern gives the sorted list of its bound node. The lists are intersected by
 //! leapfrogging (Veldhuizen, ICDT 2014), in time proportional to the shortest. No intermediate result of a
 //! single pattern is materialized: on cyclic patterns this bounds the work by the size of the largest
-//! possible answer.
+//! possible answer. Patterns with a constant end have one list for all solutions, which is read once. If many
+//! solutions look for their list's terms among few of these, the links of these terms are read instead.
 
 use std::sync::Arc;
 
@@ -13,24 +14,35 @@ use pythia_store::{End, Expansion};
 use super::batch::Batch;
 use super::context::QueryContext;
 use super::expand::{distinct_nodes, group_by_source};
+use super::links_into::{LinksInto, Wanted};
 use super::merge::gallop;
 use super::row_source::{Fed, RowSource};
 use crate::error::QueryError;
-use crate::limits::governor::Working;
+use crate::limits::governor::{Share, Working};
 use crate::plan::slots::Slots;
 use crate::plan::step::{Position, SlotPattern};
 
 /// Number of solutions whose lists are read together.
 const TOGETHER_ROWS: usize = 512;
+/// Number of links that are read and sorted in the time of reading one solution's list.
+const LINKS_PER_LIST: usize = 8;
 
 /// Binds a slot to the terms that all of several patterns allow.
 pub(crate) struct Intersect {
     input: Fed,
     slot: usize,
+    /// The patterns with a constant end.
+    fixed: Vec<Member>,
+    /// The terms that all of these allow, sorted, if there are any such patterns; read with the first solutions.
+    allowed: Option<Vec<u64>>,
+    /// The patterns whose lists depend on the solution.
     members: Vec<Member>,
+    /// Decides about the links into the allowed terms; `None` if they are read, or cannot be.
+    turn: Option<Turn>,
+    links: Option<LinksInto>,
     live: Arc<Slots>,
     context: Arc<QueryContext>,
-    /// The memory of the current lists.
+    /// The memory of the current lists and of the allowed terms.
     working: Working,
     once: bool,
     current: Batch,
@@ -67,6 +79,17 @@ impl Member {
         }
     }
 
+    fn is_fixed(&self) -> bool {
+        matches!(self.node, Position::Constant(_))
+    }
+
+    fn predicate(&self) -> TermId {
+        let Position::Constant(predicate) = self.pattern.predicate else {
+            unreachable!("the planner intersects only with constant predicates");
+        };
+        predicate
+    }
+
     /// Reads the lists of some rows.
     fn read(
         &mut self,
@@ -75,17 +98,19 @@ impl Member {
         to: usize,
         context: &QueryContext,
     ) -> Result<(), QueryError> {
-        let Position::Constant(predicate) = self.pattern.predicate else {
-            unreachable!("the planner intersects only with constant predicates");
-        };
         let (nodes, node_of_row) = distinct_nodes(batch, self.node, from, to);
         self.expansion.clear();
-        let graph = self.pattern.graph.filter();
+        let (predicate, graph) = (self.predicate(), self.pattern.graph.filter());
         let (nodes, out): (&[TermId], _) = (&nodes, &mut self.expansion);
         (context.snapshot).expand(self.end, nodes, Some(predicate), graph, out)?;
         self.starts = group_by_source(&mut self.expansion, nodes.len());
         self.node_of_row = node_of_row;
         Ok(())
+    }
+
+    /// Returns the number of lists that were read for the current rows.
+    fn lists(&self) -> usize {
+        self.starts.len().saturating_sub(1)
     }
 
     /// Returns the bytes of the current lists.
@@ -106,6 +131,24 @@ impl Member {
     }
 }
 
+/// The lists that were read so far: once they cost as much as the links into the allowed terms would, these are read
+/// (the ski-rental rule: no more than twice the cost of the better way, whatever the statistics said).
+struct Turn {
+    /// The memory for the links.
+    share: Share,
+    rows: usize,
+    lists: usize,
+    /// Number of lists from which reading the links is tried, again if they were too many.
+    not_before: usize,
+}
+
+impl Turn {
+    /// Returns how many lists are read in all if this many more rows follow.
+    fn expected(&self, more_rows: usize) -> usize {
+        self.lists + self.lists * more_rows / self.rows.max(1)
+    }
+}
+
 impl Intersect {
     pub(crate) fn new(
         input: Fed,
@@ -117,10 +160,21 @@ impl Intersect {
         let members = patterns
             .iter()
             .map(|pattern| Member::new(slot, *pattern, &context));
+        let (fixed, members): (Vec<_>, Vec<_>) = members.partition(Member::is_fixed);
+        let can_turn = !fixed.is_empty() && members.len() == 1;
         Self {
             input,
             slot,
-            members: members.collect(),
+            fixed,
+            allowed: None,
+            members,
+            turn: can_turn.then(|| Turn {
+                share: Share::new(context.governor()),
+                rows: 0,
+                lists: 0,
+                not_before: 0,
+            }),
+            links: None,
             live,
             working: Working::new(context.governor()),
             context,
@@ -138,26 +192,122 @@ impl Intersect {
         self
     }
 
+    /// Reads what the next rows of the current batch need.
+    fn read_more(&mut self) -> Result<(), QueryError> {
+        if self.allowed.is_none() && !self.fixed.is_empty() {
+            self.allowed = Some(self.read_allowed()?);
+        }
+        self.consider_turn()?;
+        self.first = self.read;
+        if self.allowed.as_ref().is_some_and(Vec::is_empty) {
+            (self.position, self.read) = (self.current.rows, self.current.rows);
+            return Ok(());
+        }
+        if self.links.is_some() {
+            self.read = self.current.rows;
+            return Ok(());
+        }
+        self.read = (self.read + TOGETHER_ROWS).min(self.current.rows);
+        for member in &mut self.members {
+            member.read(&self.current, self.first, self.read, &self.context)?;
+        }
+        if let Some(turn) = &mut self.turn {
+            turn.rows += self.read - self.first;
+            turn.lists += self.members.iter().map(Member::lists).sum::<usize>();
+        }
+        self.count_memory()
+    }
+
+    /// Reads the terms that all patterns with a constant end allow.
+    fn read_allowed(&mut self) -> Result<Vec<u64>, QueryError> {
+        for member in &mut self.fixed {
+            member.read(&self.current, 0, 1, &self.context)?;
+        }
+        self.count_memory()?;
+        let mut lists: Vec<&[u64]> = self.fixed.iter().map(|member| member.list(0)).collect();
+        let mut allowed = Vec::new();
+        leapfrog(&mut lists, |term| {
+            allowed.push(term);
+            true
+        });
+        allowed.shrink_to_fit();
+        self.fixed
+            .iter_mut()
+            .for_each(|member| member.expansion.free());
+        Ok(allowed)
+    }
+
+    fn count_memory(&mut self) -> Result<(), QueryError> {
+        let lists = self.fixed.iter().chain(&self.members).map(Member::bytes);
+        let allowed = self.allowed.as_ref().map_or(0, Vec::capacity) * size_of::<u64>();
+        self.working.set(lists.sum::<usize>() + allowed)
+    }
+
+    /// Reads the links into the allowed terms, if the lists of the solutions cost more.
+    fn consider_turn(&mut self) -> Result<(), QueryError> {
+        let (Some(allowed), [member]) = (&self.allowed, &mut self.members[..]) else {
+            return Ok(());
+        };
+        let Some(turn) = &self.turn else {
+            return Ok(());
+        };
+        let lists = turn.expected(self.current.rows - self.read);
+        if lists < turn.not_before.max(allowed.len()).max(1) {
+            return Ok(());
+        }
+        let wanted = Wanted {
+            terms: allowed,
+            end: member.end.other(),
+            predicate: member.predicate(),
+            graph: member.pattern.graph.filter(),
+            most: lists.saturating_mul(LINKS_PER_LIST),
+        };
+        let turn = self.turn.take().expect("found above");
+        match LinksInto::read(&wanted, turn.share, &self.context)? {
+            Ok(links) => {
+                member.expansion.free();
+                self.links = Some(links);
+            }
+            Err(share) => {
+                let not_before = lists.saturating_mul(4);
+                self.turn = Some(Turn {
+                    share,
+                    not_before,
+                    ..turn
+                });
+            }
+        }
+        Ok(())
+    }
+
     /// Joins rows whose lists are read, up to one batch of results.
     fn join(&mut self) -> Batch {
         let mut rows: Vec<u32> = Vec::new();
         let mut found: Vec<u64> = Vec::new();
-        let mut lists: Vec<&[u64]> = Vec::with_capacity(self.members.len());
         let most = self.context.governor().batch_rows(self.live.len());
+        let once = self.once;
+        let mut lists: Vec<&[u64]> = Vec::with_capacity(self.members.len() + 1);
         while self.position < self.read && rows.len() < most {
             let row = self.position;
             self.position += 1;
-            lists.clear();
-            lists.extend(
-                self.members
-                    .iter()
-                    .map(|member| member.list(row - self.first)),
-            );
-            leapfrog(&mut lists, |term| {
+            let mut emit = |term: u64| {
                 rows.push(row as u32);
                 found.push(term);
-                !self.once
-            });
+                !once
+            };
+            if let (Some(links), [member]) = (&self.links, &self.members[..]) {
+                let node = member
+                    .node
+                    .slot()
+                    .map_or(0, |slot| self.current.value(slot, row));
+                links.of(node).all(&mut emit);
+                continue;
+            }
+            lists.clear();
+            lists.extend(self.allowed.as_deref());
+            let of_row = |member| Member::list(member, row - self.first);
+            lists.extend(self.members.iter().map(of_row));
+            leapfrog(&mut lists, emit);
         }
         let mut batch = self.current.gather(&rows, &self.live);
         if self.live.contains(self.slot) {
@@ -185,13 +335,7 @@ impl RowSource for Intersect {
                     return Ok(Some(batch));
                 }
             } else if self.read < self.current.rows {
-                self.first = self.read;
-                self.read = (self.read + TOGETHER_ROWS).min(self.current.rows);
-                for member in &mut self.members {
-                    member.read(&self.current, self.first, self.read, &self.context)?;
-                }
-                let lists = self.members.iter().map(Member::bytes);
-                self.working.set(lists.sum())?;
+                self.read_more()?;
             } else {
                 let Some(batch) = self.input.take() else {
                     return Ok(None);

@@ -19,6 +19,7 @@ mod inside;
 mod intersect;
 mod join;
 mod lateral;
+mod links_into;
 mod measured;
 mod merge;
 mod merged;

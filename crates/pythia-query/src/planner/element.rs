@@ -192,6 +192,12 @@ impl Triple {
             PatternTerm::Constant(_) => None,
         })
     }
+
+    /// Returns whether its subject or its object is a constant.
+    pub(super) fn has_constant_end(&self) -> bool {
+        let is_constant = |place: PatternTerm| matches!(place, PatternTerm::Constant(_));
+        is_constant(self.subject) || is_constant(self.object)
+    }
 }
 
 /// Returns the pattern of the quads that match the constants among these.

@@ -14,8 +14,6 @@ const VISIT: f64 = 0.4;
 const SEEK: f64 = 300.0;
 /// Maximum length of a list that is kept in memory for an intersection.
 const LIST_ROWS_MAX: f64 = 65536.0;
-/// Number of solutions whose lists are read together.
-const TOGETHER_ROWS: f64 = 512.0;
 /// Cost of finding the labels of two terms.
 const LABELS: f64 = 1.5;
 /// Cost of producing one row.
@@ -24,6 +22,8 @@ const ROW: f64 = 0.02;
 const SCANNED: f64 = 0.006;
 /// Cost of reading one row of a column into a hash table.
 const HASHED: f64 = 0.025;
+/// Cost of reading one link into a table that is sorted by the link's near end.
+const LINKED: f64 = 0.05;
 /// Cost of one hash lookup.
 const LOOKUP: f64 = 0.015;
 /// Cost of starting a scan.
@@ -208,18 +208,41 @@ impl Joined {
         }
     }
 
-    /// Returns the cost of reading a pattern's lists from the known ends, or `None` if they may be too long
-    /// to keep in memory.
-    pub(super) fn list_cost(&self, triple: &Triple) -> Option<f64> {
-        let is_constant = |place: PatternTerm| matches!(place, PatternTerm::Constant(_));
-        if is_constant(triple.subject) || is_constant(triple.object) {
+    /// Returns the cost of intersecting the lists of patterns whose only unknown end is this slot, or `None` if they may
+    /// be too long to keep in memory.
+    pub(super) fn lists_cost(&self, patterns: &[&Triple], slot: usize) -> Option<f64> {
+        let (fixed, others): (Vec<&Triple>, Vec<&Triple>) = patterns
+            .iter()
+            .partition(|pattern| pattern.has_constant_end());
+        let cost_of = |patterns: &[&Triple]| {
+            let lists = patterns.iter().map(|pattern| self.list_cost(pattern));
+            lists.sum::<Option<f64>>()
+        };
+        let (once, each) = (cost_of(&fixed)?, cost_of(&others)?);
+        let allowed = fixed.iter().map(|pattern| pattern.count).reduce(f64::min);
+        Some(match (allowed, &others[..]) {
+            (Some(allowed), [other]) => once + each.min(self.links_cost(other, slot, allowed)),
+            _ => once + each,
+        })
+    }
+
+    /// Returns the cost of reading a pattern's lists from the known ends; that of a constant is read once.
+    fn list_cost(&self, triple: &Triple) -> Option<f64> {
+        if triple.has_constant_end() {
             let fits = triple.count <= LIST_ROWS_MAX;
-            let times = (self.rows / TOGETHER_ROWS).max(1.0);
-            return fits.then_some(times * (self.visits(1.0) + self.scanned(triple.count)));
+            return fits.then_some(self.visits(1.0) + self.scanned(triple.count));
         }
         let bound = triple.slots().find(|(slot, _)| self.is_bound(*slot))?;
         let length = triple.count / bound.1;
         (length <= LIST_ROWS_MAX).then_some(self.visits(self.rows) + self.rows * length * SCANNED)
+    }
+
+    /// Returns the cost of reading all links of a pattern into the terms that other patterns allow for a slot, and of
+    /// looking up the solutions among them.
+    fn links_cost(&self, triple: &Triple, slot: usize, allowed: f64) -> f64 {
+        let end = triple.slots().find(|(end, _)| *end == slot);
+        let links = allowed * triple.count / end.map_or(1.0, |(_, distinct)| distinct.max(1.0));
+        self.visits(allowed) + links * LINKED + self.rows * LOOKUP
     }
 
     /// Returns the method to join an edge and a cached attribute. `edges` is the number of links read, `rows`

@@ -18,7 +18,7 @@ use rustc_hash::FxHashMap;
 
 use super::builder::Knowledge;
 use super::cached::{self, CachedPair};
-use super::element::{Element, FilterHint, Inside, Operand};
+use super::element::{Element, FilterHint, Inside, Operand, Triple};
 use super::join_method::{JoinMethod, Joined};
 use super::long;
 use super::sampled_link::{SAMPLE_LINKS, Samples};
@@ -516,13 +516,14 @@ impl<'a> OrderSearch<'a> {
         if members.len() < 2 || members[0] != element {
             return Ok(None);
         }
-        let lists = members
+        let triples: Vec<&Triple> = members
             .iter()
             .filter_map(|&member| match &self.elements[member] {
-                Element::Triple(triple) => Some(joined.list_cost(triple)),
+                Element::Triple(triple) => Some(triple),
                 Element::Path(_) | Element::Operand(_) => None,
-            });
-        let Some(read) = lists.sum::<Option<f64>>() else {
+            })
+            .collect();
+        let Some(read) = joined.lists_cost(&triples, slot) else {
             return Ok(None);
         };
         let members = members.iter().fold(0, |mask, member| mask | 1 << member);

@@ -1,7 +1,9 @@
 //! The order and the method of joins.
 
+use pythia::{Database, Options};
+
 use super::{REVIEWS_OF_MAKERS, checked, has, items, market, part, rows};
-use crate::support::{analyze, database, ours};
+use crate::support::{Peer, analyze, database, database_with, ours, restless, writable};
 
 #[test]
 fn a_small_side_keeps_joins_from_reading_the_large_one() {
@@ -205,6 +207,105 @@ fn triangles_are_intersected_not_enumerated() {
     ] {
         checked(&data, &query);
     }
+}
+
+/// 20,000 offers of 500 products of 8 types by 200 vendors in 20 countries; some offers have two vendors, some none.
+fn offers() -> String {
+    let mut text = String::new();
+    let mut triple = |subject: String, predicate: &str, object: String| {
+        text.push_str(&format!(
+            "<http://e/{subject}> <http://e/{predicate}> <http://e/{object}> .\n"
+        ));
+    };
+    let mut random = 7_u64;
+    for n in 0..20_000 {
+        triple(format!("offer{n}"), "of", format!("product{}", n % 500));
+        for _ in 0..[1, 1, 1, 2, 0][n % 5] {
+            random = random
+                .wrapping_mul(6_364_136_223_846_793_005)
+                .wrapping_add(1);
+            triple(
+                format!("offer{n}"),
+                "by",
+                format!("vendor{}", (random >> 33) % 200),
+            );
+        }
+    }
+    for n in 0..200 {
+        triple(
+            format!("vendor{n}"),
+            "country",
+            format!("country{}", n % 20),
+        );
+        if n % 20 == 3 {
+            triple(format!("vendor{n}"), "country", "country19".to_owned());
+        }
+    }
+    for n in 0..500 {
+        triple(format!("product{n}"), "type", format!("type{}", n % 8));
+    }
+    text
+}
+
+/// Queries that intersect the vendors of many offers with the few of a country.
+const OFFERS_FROM: &[&str] = &[
+    "SELECT ?offer ?vendor { ?product <http://e/type> <http://e/type1> .
+        ?offer <http://e/of> ?product . ?offer <http://e/by> ?vendor .
+        ?vendor <http://e/country> <http://e/country19> }",
+    "SELECT DISTINCT ?product { ?product <http://e/type> <http://e/type1> .
+        ?offer <http://e/of> ?product . ?offer <http://e/by> ?vendor .
+        ?vendor <http://e/country> <http://e/country19> }",
+    "SELECT ?product {
+        { SELECT ?product { ?product <http://e/type> <http://e/type1> } ORDER BY ?product LIMIT 50 }
+        FILTER NOT EXISTS { ?offer <http://e/of> ?product . ?offer <http://e/by> ?vendor .
+            ?vendor <http://e/country> <http://e/country19> , <http://e/country3> } }",
+    "SELECT ?product {
+        { SELECT ?product { ?product <http://e/type> <http://e/type1> } ORDER BY ?product LIMIT 50 }
+        FILTER EXISTS { ?offer <http://e/of> ?product . ?offer <http://e/by> ?vendor .
+            ?vendor <http://e/country> <http://e/country19> . FILTER(?offer != <http://e/offer7>) } }",
+];
+
+#[test]
+fn many_solutions_look_into_the_links_of_few_terms() {
+    let (lines, plan) = analyze(&database(&offers()), OFFERS_FROM[0]);
+    assert!(lines.len() > 200, "{plan}");
+    let intersect = part(&plan, "Intersect").measured.unwrap();
+    // The first lists and the links: with the lists of all 2,520 offers, it would be 79.
+    let pages = intersect.pages_from_cache + intersect.pages_from_device;
+    assert!(pages <= 40, "{plan}");
+}
+
+#[test]
+fn links_of_few_terms_are_read_after_changes_and_with_little_memory() {
+    let data = offers();
+    let update = "PREFIX e: <http://e/>
+        DELETE { ?vendor e:country ?c } INSERT { ?vendor e:country e:country19 . e:offer9 e:by ?vendor }
+        WHERE { VALUES ?vendor { e:vendor5 e:vendor19 e:vendor23 } ?vendor e:country ?c }";
+    let peer = Peer::new(&data);
+    let small = Options {
+        memory_bytes: 128 << 10,
+        ..Options::default()
+    };
+    let small = database_with(&data, small);
+    let changed = [writable(&data), restless(&data)];
+    let check = |databases: &[&Database]| {
+        for query in OFFERS_FROM {
+            let expected = peer.answer(query).unwrap().sorted();
+            assert!(expected.lines.len() > 10, "{query}");
+            for database in databases {
+                assert!(
+                    ours(database, query).unwrap().sorted() == expected,
+                    "{query}"
+                );
+            }
+        }
+    };
+    check(&[&small, &changed[0], &changed[1]]);
+    peer.update(update).unwrap();
+    for database in &changed {
+        database.update(update).unwrap();
+    }
+    check(&[&changed[0], &changed[1]]);
 }
 
 #[test]
