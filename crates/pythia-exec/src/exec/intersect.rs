@@ -14,7 +14,7 @@ use pythia_store::{End, Expansion};
 use super::batch::Batch;
 use super::context::QueryContext;
 use super::expand::{distinct_nodes, group_by_source};
-use super::links_into::{LinksInto, Wanted};
+use super::links_into::{LinksInto, Progress, Reader, Wanted};
 use super::merge::gallop;
 use super::row_source::{Fed, RowSource};
 use crate::error::QueryError;
@@ -131,14 +131,13 @@ impl Member {
     }
 }
 
-/// The lists that were read so far: once they cost as much as the links into the allowed terms would, these are read
-/// (the ski-rental rule: no more than twice the cost of the better way, whatever the statistics said).
+/// The lists that were read so far. Links into the allowed terms are read for as long as these lists took: the better way is
+/// found for twice its cost at most, whatever the statistics said (the ski-rental rule).
 struct Turn {
-    /// The memory for the links.
-    share: Share,
+    links: Reader,
     rows: usize,
     lists: usize,
-    /// Number of lists from which reading the links is tried, again if they were too many.
+    /// Number of lists before which no more links are read.
     not_before: usize,
 }
 
@@ -169,7 +168,7 @@ impl Intersect {
             allowed: None,
             members,
             turn: can_turn.then(|| Turn {
-                share: Share::new(context.governor()),
+                links: Reader::new(Share::new(context.governor())),
                 rows: 0,
                 lists: 0,
                 not_before: 0,
@@ -248,13 +247,14 @@ impl Intersect {
         let (Some(allowed), [member]) = (&self.allowed, &mut self.members[..]) else {
             return Ok(());
         };
-        let Some(turn) = &self.turn else {
+        let Some(turn) = &mut self.turn else {
             return Ok(());
         };
         let lists = turn.expected(self.current.rows - self.read);
         if lists < turn.not_before.max(allowed.len()).max(1) {
             return Ok(());
         }
+        turn.not_before = lists + lists / 4;
         let wanted = Wanted {
             terms: allowed,
             end: member.end.other(),
@@ -262,19 +262,13 @@ impl Intersect {
             graph: member.pattern.graph.filter(),
             most: lists.saturating_mul(LINKS_PER_LIST),
         };
-        let turn = self.turn.take().expect("found above");
-        match LinksInto::read(&wanted, turn.share, &self.context)? {
-            Ok(links) => {
+        match turn.links.read(&wanted, &self.context)? {
+            Progress::Some => return Ok(()),
+            Progress::NoMemory => self.turn = None,
+            Progress::All => {
                 member.expansion.free();
-                self.links = Some(links);
-            }
-            Err(share) => {
-                let not_before = lists.saturating_mul(4);
-                self.turn = Some(Turn {
-                    share,
-                    not_before,
-                    ..turn
-                });
+                let turn = self.turn.take().expect("found above");
+                self.links = Some(turn.links.finish()?);
             }
         }
         Ok(())

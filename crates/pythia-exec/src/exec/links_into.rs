@@ -17,8 +17,8 @@ use crate::plan::step::EXPAND_NODES;
 const FIRST_TERMS: usize = 8;
 /// Bytes of a link while it is read: its far end twice, and the place of its node.
 const LINK_BYTES: usize = 2 * size_of::<u64>() + size_of::<u32>();
-/// Bytes of a link while links are sorted, in a list that grows.
-const SORTED_BYTES: usize = 2 * size_of::<[u64; 2]>();
+/// Bytes of a link in a list that grows.
+const LIST_BYTES: usize = 2 * size_of::<[u64; 2]>();
 
 /// The links to read.
 pub(super) struct Wanted<'a> {
@@ -28,8 +28,108 @@ pub(super) struct Wanted<'a> {
     pub(super) end: End,
     pub(super) predicate: TermId,
     pub(super) graph: GraphFilter,
-    /// If there are more links, they are not worth their time.
+    /// Number of links that are worth their time so far.
     pub(super) most: usize,
+}
+
+/// Links that are being read.
+pub(super) struct Reader {
+    /// The node and the term of each link.
+    links: Vec<[u64; 2]>,
+    /// Number of terms whose links are read, and of those whose links are read next.
+    terms: usize,
+    together: usize,
+    share: Share,
+}
+
+/// How far links are read.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Progress {
+    All,
+    /// There are more than are worth their time so far.
+    Some,
+    /// There is no memory for all.
+    NoMemory,
+}
+
+impl Reader {
+    /// Begins to read, within the memory of a share.
+    pub(super) fn new(share: Share) -> Self {
+        Self {
+            links: Vec::new(),
+            terms: 0,
+            together: FIRST_TERMS,
+            share,
+        }
+    }
+
+    /// Reads more links. The terms must be the same each time.
+    pub(super) fn read(
+        &mut self,
+        wanted: &Wanted<'_>,
+        context: &QueryContext,
+    ) -> Result<Progress, QueryError> {
+        let room = FewLinks {
+            most: wanted.most,
+            governor: Arc::clone(context.governor()),
+        };
+        let mut expansion = Expansion::new(false, false).within(Arc::new(room));
+        while self.terms < wanted.terms.len() {
+            context.check()?;
+            if self.links.len() > wanted.most {
+                return Ok(Progress::Some);
+            }
+            let left = &wanted.terms[self.terms..];
+            let terms = &left[..self.together.min(left.len())];
+            let nodes: Vec<TermId> = terms.iter().map(|&term| TermId(term)).collect();
+            expansion.clear();
+            let predicate = Some(wanted.predicate);
+            let (snapshot, graph) = (&context.snapshot, wanted.graph);
+            match snapshot.expand(wanted.end, &nodes, predicate, graph, &mut expansion) {
+                // One of many links may be among them.
+                Err(StoreError::NoRoom { .. }) if self.together > 1 => {
+                    self.together /= 2;
+                    continue;
+                }
+                Err(StoreError::NoRoom { .. }) => return Ok(Progress::Some),
+                expanded => expanded?,
+            }
+            let count = self.links.len() + expansion.len();
+            let bytes = held_bytes(&RowStore::new(2), count) + count * LIST_BYTES;
+            if !self.share.fits(bytes + expansion.len() * LINK_BYTES) {
+                return Ok(Progress::NoMemory);
+            }
+            let found = expansion.other.iter().zip(&expansion.source);
+            let link = |(&node, &place): (&u64, &u32)| [node, terms[place as usize]];
+            self.links.extend(found.map(link));
+            self.terms += terms.len();
+            self.together = (self.together * 2).min(EXPAND_NODES);
+        }
+        Ok(Progress::All)
+    }
+
+    /// Returns the links that were read.
+    pub(super) fn finish(self) -> Result<LinksInto, QueryError> {
+        let Self {
+            links: mut sorted,
+            mut share,
+            ..
+        } = self;
+        sorted.sort_unstable();
+        sorted.dedup();
+        let mut links = RowStore::new(2);
+        for link in &sorted {
+            links.push(link);
+        }
+        drop(sorted);
+        let runs = Runs::of(&links, 0);
+        share.require(held_bytes(&links, 0))?;
+        Ok(LinksInto {
+            links,
+            runs,
+            _share: share,
+        })
+    }
 }
 
 /// The links of a predicate into some terms.
@@ -42,75 +142,10 @@ pub(super) struct LinksInto {
 }
 
 impl LinksInto {
-    /// Reads links. If there are too many, or too many for the memory, returns the share without memory.
-    pub(super) fn read(
-        wanted: &Wanted<'_>,
-        mut share: Share,
-        context: &QueryContext,
-    ) -> Result<Result<Self, Share>, QueryError> {
-        let Some(sorted) = wanted.sorted(&mut share, context)? else {
-            share.require(0)?;
-            return Ok(Err(share));
-        };
-        let mut links = RowStore::new(2);
-        for link in &sorted {
-            links.push(link);
-        }
-        drop(sorted);
-        let runs = Runs::of(&links, 0);
-        share.require(held_bytes(&links, 0))?;
-        Ok(Ok(Self {
-            links,
-            runs,
-            _share: share,
-        }))
-    }
-
     /// Returns the terms to which a node is linked, sorted.
     pub(super) fn of(&self, node: u64) -> impl Iterator<Item = u64> {
         let found = self.runs.find(&self.links, 0, node);
         found.map(|link| self.links.row(link)[1])
-    }
-}
-
-impl Wanted<'_> {
-    /// Returns the node and the term of each link, sorted; `None` if there are too many.
-    fn sorted(
-        &self,
-        share: &mut Share,
-        context: &QueryContext,
-    ) -> Result<Option<Vec<[u64; 2]>>, QueryError> {
-        let room = FewLinks {
-            most: self.most,
-            governor: Arc::clone(context.governor()),
-        };
-        let mut expansion = Expansion::new(false, false).within(Arc::new(room));
-        let mut sorted: Vec<[u64; 2]> = Vec::new();
-        let (mut left, mut together) = (self.terms, FIRST_TERMS);
-        while !left.is_empty() {
-            context.check()?;
-            let (terms, later) = left.split_at(together.min(left.len()));
-            let nodes: Vec<TermId> = terms.iter().map(|&term| TermId(term)).collect();
-            expansion.clear();
-            let predicate = Some(self.predicate);
-            let (snapshot, graph) = (&context.snapshot, self.graph);
-            match snapshot.expand(self.end, &nodes, predicate, graph, &mut expansion) {
-                Err(StoreError::NoRoom { .. }) => return Ok(None),
-                expanded => expanded?,
-            }
-            let count = sorted.len() + expansion.len();
-            let links = RowStore::new(2);
-            let bytes = held_bytes(&links, count) + count * SORTED_BYTES;
-            if count > self.most || !share.fits(bytes + expansion.len() * LINK_BYTES) {
-                return Ok(None);
-            }
-            let found = expansion.other.iter().zip(&expansion.source);
-            sorted.extend(found.map(|(&node, &place)| [node, terms[place as usize]]));
-            (left, together) = (later, (together * 2).min(EXPAND_NODES));
-        }
-        sorted.sort_unstable();
-        sorted.dedup();
-        Ok(Some(sorted))
     }
 }
 
