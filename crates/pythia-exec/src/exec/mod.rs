@@ -9,6 +9,7 @@ mod compile;
 pub mod context;
 mod distinct;
 mod each_graph;
+mod early_count;
 mod exists;
 mod exists_tests;
 mod expand;

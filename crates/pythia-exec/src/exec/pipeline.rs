@@ -6,6 +6,7 @@ use pythia_store::Order;
 
 use super::context::QueryContext;
 use super::distinct::EarlyDistinct;
+use super::early_count::EarlyCount;
 use super::expand::Expand;
 use super::filter::{Bind, Equal, Filter};
 use super::hash::HashScan;
@@ -110,6 +111,7 @@ fn run(step: &Step, width: usize, shared: &Arc<QueryContext>) -> Box<dyn RowSour
             Box::new(Optional::new(source, inner, width, live, context).without_matches())
         }
         StepKind::EarlyDistinct => Box::new(EarlyDistinct::new(source, live, context)),
+        StepKind::EarlyCount(slot) => Box::new(EarlyCount::new(source, *slot, live, context)),
         StepKind::Union(branches) => Box::new(Union::new(source, branches, width, context)),
         StepKind::Path(path) => {
             let path = path.clone();

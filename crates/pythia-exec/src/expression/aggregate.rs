@@ -5,6 +5,8 @@
 //! and `SAMPLE` takes the first that is not. The others return an error, i.e. unbound, for a group that
 //! contains one. `MIN`, `MAX` and `SAMPLE` return exactly the term that they chose.
 
+pub mod solutions;
+
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -14,6 +16,7 @@ use pythia_sparql::Statistic;
 use rustc_hash::FxHashMap;
 use spargebra::algebra::{AggregateExpression, AggregateFunction};
 
+use self::solutions::{is_solutions, number};
 use super::column::Column;
 use super::context::EvaluationContext;
 use super::decoded::Decoded;
@@ -46,6 +49,8 @@ pub struct CompiledAggregate {
 #[derive(Clone, Debug)]
 enum Function {
     Count,
+    /// The sum of numbers of solutions.
+    Solutions,
     Sum,
     Avg,
     Min,
@@ -95,6 +100,7 @@ impl CompiledAggregate {
             },
             AggregateFunction::Custom(name) if exact_sum::is_state(name) => Function::SumState,
             AggregateFunction::Custom(name) if exact_sum::is_merged(name) => Function::MergedSums,
+            AggregateFunction::Custom(name) if is_solutions(name) => Function::Solutions,
             AggregateFunction::Custom(name) => match Statistic::named(name.as_str()) {
                 Some(statistic) => Function::Statistic(statistic),
                 None => return Err(QueryError::unsupported(format!("the aggregate {name}"))),
@@ -488,7 +494,7 @@ impl Accumulated {
 
     fn new(function: &Function) -> Self {
         match function {
-            Function::Count => Self::Count(Vec::new()),
+            Function::Count | Function::Solutions => Self::Count(Vec::new()),
             Function::Sum | Function::Avg => Self::Sum(Vec::new(), None),
             Function::Min | Function::Max => Self::Extreme(Vec::new()),
             Function::Sample => Self::Sample(Vec::new()),
@@ -525,13 +531,7 @@ impl Accumulated {
         context: &EvaluationContext,
     ) -> Result<(), QueryError> {
         match self {
-            Self::Count(counts) => {
-                for (row, &group) in groups.iter().enumerate() {
-                    let bound = column.is_bound(row);
-                    counts[group as usize] += u64::from(bound);
-                }
-                Ok(())
-            }
+            Self::Count(counts) => add_to_counts(counts, aggregate, groups, column, context),
             Self::Sum(sums, held) => {
                 let held = held.get_or_insert_with(|| Held::new(context.governor()));
                 add_to_sums((sums, held), groups, &column, decoded, context)
@@ -619,6 +619,27 @@ trait Total {
 
     /// Returns the additional memory of long numbers in bytes.
     fn long_bytes(&self) -> usize;
+}
+
+/// Counts the rows whose value is no error, or adds up numbers of solutions.
+fn add_to_counts(
+    counts: &mut [u64],
+    aggregate: &CompiledAggregate,
+    groups: &[u32],
+    column: Column<'_>,
+    context: &EvaluationContext,
+) -> Result<(), QueryError> {
+    if matches!(aggregate.function, Function::Solutions) {
+        let numbers = column.into_ids(groups.len(), context)?;
+        for (&group, &id) in groups.iter().zip(numbers.iter()) {
+            counts[group as usize] += number(id);
+        }
+        return Ok(());
+    }
+    for (row, &group) in groups.iter().enumerate() {
+        counts[group as usize] += u64::from(column.is_bound(row));
+    }
+    Ok(())
 }
 
 fn add_to_sums<T: Total>(

@@ -242,6 +242,11 @@ pub(crate) fn describe_steps(
                 let names: Vec<_> = step.live.iter().map(name).collect();
                 PlanNode::new("EarlyDistinct", names.join(" "))
             }
+            StepKind::EarlyCount(slot) => {
+                let counted = step.live.iter().filter(|live| live != slot);
+                let names: Vec<_> = counted.map(name).collect();
+                PlanNode::new("EarlyCount", names.join(" "))
+            }
             StepKind::Union(branches) => PlanNode {
                 steps: branches
                     .iter()

@@ -84,7 +84,7 @@ fn binds(kind: &StepKind) -> Option<Slots> {
         | StepKind::EarlyDistinct
         | StepKind::Without(_) => {}
         StepKind::Values { slots, .. } => bound.extend(slots),
-        StepKind::Bind(slot, _) | StepKind::Intersect(slot, _) => {
+        StepKind::Bind(slot, _) | StepKind::Intersect(slot, _) | StepKind::EarlyCount(slot) => {
             bound.insert(*slot);
         }
         StepKind::Optional(inner) => {

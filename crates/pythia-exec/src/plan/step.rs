@@ -141,7 +141,9 @@ impl Step {
             StepKind::Path(path) => all(&[path.subject, path.object]),
             StepKind::TakeApart(_, parts) => all(parts),
             StepKind::Graphs(position) => all(&[*position]),
-            StepKind::Intersect(slot, _) | StepKind::Bind(slot, _) => each(*slot),
+            StepKind::Intersect(slot, _) | StepKind::Bind(slot, _) | StepKind::EarlyCount(slot) => {
+                each(*slot)
+            }
             StepKind::Values { slots, .. } => slots.iter().for_each(|slot| each(*slot)),
             StepKind::Optional(inner) => inner.iter().for_each(|step| step.each_new(each)),
             StepKind::Union(branches) => {
@@ -194,6 +196,8 @@ pub enum StepKind {
     Without(Vec<Step>),
     /// May drop solutions that are equal in the live slots.
     EarlyDistinct,
+    /// Replaces solutions that are equal in the live slots by fewer ones, with the number of solutions in this slot.
+    EarlyCount(usize),
     /// Returns the solutions of each branch in turn.
     Union(Vec<Vec<Step>>),
     /// Joins with the pairs that a path connects.

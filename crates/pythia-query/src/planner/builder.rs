@@ -397,6 +397,7 @@ fn assign_live(steps: &mut [Step], mut live: Slots) -> Slots {
                 *inner = without_duplicates(inner);
             }
             StepKind::EarlyDistinct => {}
+            StepKind::EarlyCount(slot) => live.remove(*slot),
             StepKind::Intersect(slot, patterns) => {
                 live.remove(*slot);
                 let ends = patterns.iter().flat_map(|p| [p.subject, p.object]);
@@ -428,9 +429,7 @@ fn assign_live(steps: &mut [Step], mut live: Slots) -> Slots {
                 live.extend(pattern.graph.slot());
             }
             StepKind::TakeApart(term, parts) => {
-                for part in parts {
-                    need(&mut live, *part);
-                }
+                parts.iter().for_each(|part| need(&mut live, *part));
                 live.insert(*term);
             }
             StepKind::Graphs(position) => need(&mut live, *position),

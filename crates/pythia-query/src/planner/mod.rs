@@ -15,6 +15,7 @@ mod components;
 mod constant_bind;
 mod constants;
 mod eager_aggregation;
+mod early_count;
 mod element;
 mod equality;
 pub(crate) mod exists;

@@ -4,7 +4,7 @@
 use std::collections::HashMap;
 
 use oxrdf::Variable;
-use pythia_sparql::scope::{Variables, in_scope, variables_of};
+use pythia_sparql::scope::{Variables, certain, in_scope, variables_of};
 use spargebra::algebra::{
     AggregateExpression, AggregateFunction, Expression, GraphPattern, OrderExpression,
 };
@@ -12,8 +12,9 @@ use spargebra::algebra::{
 use super::Planner;
 use super::builder::Planned;
 use super::outer_join;
-use super::path_count::sum_of;
+use super::path_count::{counts_all, sum_of};
 use pythia_exec::error::QueryError;
+use pythia_exec::expression::aggregate::solutions::solutions;
 use pythia_exec::plan::dataset::GraphScope;
 use pythia_exec::plan::duplicates::ignored;
 use pythia_exec::plan::expression::{Aggregates, SlotExpression};
@@ -235,14 +236,24 @@ impl Planner<'_> {
         self.grouped(inner, keys, aggregates, graph)
     }
 
-    fn grouped(
+    /// Plans the solutions of groups. Returns the aggregates over its columns.
+    fn solutions_of_groups(
         &self,
         inner: &GraphPattern,
         keys: &[Variable],
         aggregates: &[(Variable, AggregateExpression)],
         graph: &GraphScope,
-    ) -> Result<Planned, QueryError> {
+    ) -> Result<(Planned, Vec<AggregateExpression>), QueryError> {
         let mut wanted: Variables = keys.iter().cloned().collect();
+        let bound = certain(inner);
+        if !aggregates.is_empty() && aggregates.iter().all(|(_, one)| counts_all(one, &bound)) {
+            let mut planned = self.plan(inner, graph, Some(&wanted))?;
+            let count = match self.count_early(&mut planned)? {
+                Some(numbers) => solutions(numbers),
+                None => AggregateExpression::CountSolutions { distinct: false },
+            };
+            return Ok((planned, vec![count; aggregates.len()]));
+        }
         for (_, aggregate) in aggregates {
             match aggregate {
                 AggregateExpression::FunctionCall { expr, .. } => {
@@ -255,7 +266,18 @@ impl Planner<'_> {
                 AggregateExpression::CountSolutions { distinct: false } => {}
             }
         }
-        let planned = self.plan(inner, graph, Some(&wanted))?;
+        let expressions = aggregates.iter().map(|(_, one)| one.clone()).collect();
+        Ok((self.plan(inner, graph, Some(&wanted))?, expressions))
+    }
+
+    fn grouped(
+        &self,
+        inner: &GraphPattern,
+        keys: &[Variable],
+        aggregates: &[(Variable, AggregateExpression)],
+        graph: &GraphScope,
+    ) -> Result<Planned, QueryError> {
+        let (planned, expressions) = self.solutions_of_groups(inner, keys, aggregates, graph)?;
         let columns = keys
             .iter()
             .map(|key| planned.variables().iter().position(|v| v == key))
@@ -286,7 +308,7 @@ impl Planner<'_> {
             common: groups.and_then(|groups| groups.number(inner, keys, aggregates, graph)),
             keys: columns,
             aggregates: Aggregates {
-                expressions: aggregates.iter().map(|(_, a)| a.clone()).collect(),
+                expressions,
                 graph: graph.clone(),
                 compiled: None,
             },

@@ -2,7 +2,7 @@
 
 use pythia::Database;
 
-use super::{checked, items, values};
+use super::{checked, has, items, part, values};
 use crate::support::{Peer, analyze, database};
 
 /// Pages of quads, not of terms, that were asked for since `before`.
@@ -496,4 +496,83 @@ fn equal_groups_are_computed_once() {
     );
     let plan = analyze(&database, &query).1.to_string();
     assert!(!plan.contains("once for all"), "{plan}");
+}
+
+/// 8,000 visits to 100 places. Each place has four kinds and one of four towns; some are closed.
+fn visits() -> String {
+    let mut text = String::new();
+    let mut triple = |subject: String, predicate: &str, object: String| {
+        text.push_str(&format!(
+            "<http://e/{subject}> <http://e/{predicate}> <http://e/{object}> .\n"
+        ));
+    };
+    for n in 0..8000 {
+        triple(format!("visit{n}"), "to", format!("place{}", n * 7 % 100));
+    }
+    for n in 0..100 {
+        for kind in 3..7 {
+            triple(
+                format!("place{n}"),
+                "kind",
+                format!("kind{}", n * kind % 40),
+            );
+        }
+        triple(format!("place{n}"), "town", format!("town{}", n % 4));
+        if n % 3 == 0 {
+            triple(format!("place{n}"), "closed", format!("year{}", n % 7));
+        }
+    }
+    text
+}
+
+#[test]
+fn solutions_are_counted_before_they_are_multiplied() {
+    let data = visits();
+    let visited = "?place e:town e:town1 . ?visit e:to ?place";
+    let queries = [
+        "SELECT ?year (COUNT(?visit) AS ?n) (COUNT(*) AS ?m) { VISITED OPTIONAL { ?place e:closed ?year } }
+         GROUP BY ?year HAVING (COUNT(?place) > 3) ORDER BY ?year",
+        "SELECT (COUNT(?visit) AS ?n) { VISITED OPTIONAL { ?place e:closed ?year } FILTER(!BOUND(?year)) }",
+        "SELECT ?year ?kind (COUNT(?visit) AS ?n) { VISITED
+            OPTIONAL { ?place e:closed ?year } OPTIONAL { ?place e:kind ?kind } } GROUP BY ?year ?kind",
+        "SELECT ?x (COUNT(?visit) AS ?n) { VISITED
+            OPTIONAL { { ?place e:closed ?x } UNION { ?place e:kind ?x } } } GROUP BY ?x",
+        "SELECT ?long (COUNT(?visit) AS ?n) { VISITED
+            OPTIONAL { ?place e:kind ?kind } BIND(STRLEN(STR(?kind)) AS ?long) } GROUP BY ?long",
+        "SELECT ?year (COUNT(?visit) AS ?n) { VISITED
+            OPTIONAL { ?place e:closed ?year } OPTIONAL { ?other e:to ?place } } GROUP BY ?year",
+        "SELECT ?year (COUNT(?visit) AS ?n) { VISITED OPTIONAL { ?place e:closed ?year }
+            FILTER(EXISTS { ?place e:kind e:kind5 } || ?year = e:year3) } GROUP BY ?year",
+    ];
+    for query in queries {
+        let query = format!(
+            "PREFIX e: <http://e/> {}",
+            query.replace("VISITED", visited)
+        );
+        let plan = checked(&data, &query);
+        let counted = part(&plan, "EarlyCount").measured.unwrap().rows;
+        assert_eq!(counted, 25, "{query}\n{plan}");
+    }
+    for query in [
+        // Each solution draws its own lot, is a value of its own, or leaves the pipeline first.
+        "SELECT ?half (COUNT(?visit) AS ?n) { VISITED OPTIONAL { ?place e:closed ?year }
+            BIND(RAND() < 0.5 AS ?half) } GROUP BY ?half",
+        "SELECT ?year (COUNT(DISTINCT ?visit) AS ?n) { VISITED OPTIONAL { ?place e:closed ?year } } GROUP BY ?year",
+        "SELECT ?year (COUNT(?visit) AS ?n) (MIN(?visit) AS ?m) { VISITED
+            OPTIONAL { ?place e:closed ?year } } GROUP BY ?year",
+        "SELECT ?year (COUNT(?visit) AS ?n) { VISITED
+            OPTIONAL { ?place e:closed ?year } MINUS { ?place e:kind e:kind3 } } GROUP BY ?year",
+        "SELECT ?visit (COUNT(?kind) AS ?n) { VISITED OPTIONAL { ?place e:kind ?kind } } GROUP BY ?visit",
+    ] {
+        let query = format!(
+            "PREFIX e: <http://e/> {}",
+            query.replace("VISITED", visited)
+        );
+        let (lines, plan) = analyze(&database(&data), &query);
+        assert!(!has(&plan, "EarlyCount"), "{query}\n{plan}");
+        if !query.contains("RAND") {
+            let expected = Peer::new(&data).answer(&query).unwrap().sorted().lines;
+            assert_eq!(lines, expected, "{query}");
+        }
+    }
 }

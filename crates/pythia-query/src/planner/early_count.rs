@@ -1,0 +1,143 @@
+//! Counting solutions before later steps multiply them.
+//!
+//! If only the number of solutions is used, equal ones can be replaced by one and their number: the reviews of a product are
+//! counted before they are joined with the product's types. A step returns what it makes of one solution in a row. So if
+//! all that is needed later was bound by an earlier step, equal solutions come in runs, which are counted without a table.
+
+use std::sync::Arc;
+
+use oxrdf::Variable;
+use pythia_sparql::scope::draws;
+use pythia_store::Order;
+
+use super::Planner;
+use super::builder::Planned;
+use pythia_exec::error::QueryError;
+use pythia_exec::explain::CostId;
+use pythia_exec::plan::expression::SlotExpression;
+use pythia_exec::plan::operators::Operator;
+use pythia_exec::plan::slots::Slots;
+use pythia_exec::plan::step::{Access, Position, Step, StepKind};
+
+/// With fewer expected solutions, there is nothing to save.
+const ROWS_MIN: f64 = 1024.0;
+/// Least number of equal solutions that are expected in a run: to count them costs about as much as one step.
+const RUN_MIN: f64 = 2.0;
+
+impl Planner<'_> {
+    /// Counts equal solutions of a plan where that saves work. Returns the variable of their numbers, which is a new column; `None`
+    /// if they are not counted.
+    pub(super) fn count_early(
+        &self,
+        planned: &mut Planned,
+    ) -> Result<Option<Variable>, QueryError> {
+        let Operator::Pattern(pattern) = &mut *planned.plan.operator else {
+            return Ok(None);
+        };
+        if pattern.steps.iter().any(draws_lots) {
+            return Ok(None);
+        }
+        let first = self.runs_of_scan(&pattern.steps)?;
+        let slot = pattern.slots.len();
+        if !insert_counts(&mut pattern.steps, slot, first) {
+            return Ok(None);
+        }
+        let variable = Variable::new_unchecked(format!("_:solutions{slot}"));
+        pattern.slots.push(variable.clone());
+        pattern.output.push(slot);
+        planned.plan.variables.push(variable.clone());
+        Ok(Some(variable))
+    }
+
+    /// Returns the number of terms by which the first step's matches are sorted, if nothing else of them is needed.
+    fn runs_of_scan(&self, steps: &[Step]) -> Result<Option<f64>, QueryError> {
+        let Some(step) = steps.first() else {
+            return Ok(None);
+        };
+        let StepKind::Pattern(pattern, Access::Scan(order)) = &step.kind else {
+            return Ok(None);
+        };
+        let Position::Constant(predicate) = pattern.predicate else {
+            return Ok(None);
+        };
+        let sorted = match order {
+            Order::Pso => pattern.subject,
+            Order::Pos => pattern.object,
+            Order::Spo | Order::Ops | Order::Gpso => return Ok(None),
+        };
+        let only_sorted = |slot: usize| sorted == Position::New(slot);
+        if !step.live.iter().all(only_sorted) {
+            return Ok(None);
+        }
+        let statistics = self.counts().predicate(predicate)?;
+        Ok(statistics.map(|predicate| match order {
+            Order::Pso => predicate.subjects as f64,
+            _ => predicate.objects as f64,
+        }))
+    }
+}
+
+/// Inserts the counting of equal solutions wherever a step multiplies what is needed, and another step follows. `first` is the number
+/// of different solutions after the first step, if they come in runs. Returns whether there is any.
+fn insert_counts(steps: &mut Vec<Step>, slot: usize, first: Option<f64>) -> bool {
+    let mut counted: Vec<Step> = Vec::with_capacity(steps.len() + 1);
+    // What was needed after each earlier step, and the solutions that are left of it.
+    let mut earlier: Vec<(Arc<Slots>, f64)> = Vec::new();
+    let mut share = 1.0;
+    let mut is_counted = false;
+    let count = steps.len();
+    for (index, mut step) in std::mem::take(steps).into_iter().enumerate() {
+        step.rows *= share;
+        let (needed, rows) = (Arc::clone(&step.live), step.rows);
+        let before = earlier.iter().filter(|(live, _)| needed.is_within(live));
+        let different = before.map(|(_, rows)| *rows).reduce(f64::min);
+        let different = different.or(first.filter(|_| index == 0)).unwrap_or(rows);
+        if is_counted {
+            carry(&mut step, slot);
+        }
+        counted.push(step);
+        earlier.push((Arc::clone(&needed), rows.min(different)));
+        if index + 1 < count && rows >= ROWS_MIN && different * RUN_MIN <= rows {
+            is_counted = true;
+            share *= different / rows;
+            let mut step = Step {
+                cost: CostId::next(),
+                kind: StepKind::EarlyCount(slot),
+                live: needed,
+                rows: different,
+                once: false,
+                begins_small: false,
+            };
+            carry(&mut step, slot);
+            counted.push(step);
+        }
+    }
+    *steps = counted;
+    is_counted
+}
+
+/// Keeps a slot through a step.
+fn carry(step: &mut Step, slot: usize) {
+    let mut live = (*step.live).clone();
+    live.insert(slot);
+    step.live = Arc::new(live);
+    match &mut step.kind {
+        StepKind::Optional(inner) => inner.iter_mut().for_each(|step| carry(step, slot)),
+        StepKind::Union(branches) => {
+            let inner = branches.iter_mut().flatten();
+            inner.for_each(|step| carry(step, slot));
+        }
+        _ => {}
+    }
+}
+
+/// Returns whether a step has a different result for each of two equal solutions.
+fn draws_lots(step: &Step) -> bool {
+    let draws = |expression: &SlotExpression| draws(&expression.source.expression);
+    match &step.kind {
+        StepKind::Filter(expression) | StepKind::Bind(_, expression) => draws(expression),
+        StepKind::Optional(inner) | StepKind::Without(inner) => inner.iter().any(draws_lots),
+        StepKind::Union(branches) => branches.iter().flatten().any(draws_lots),
+        _ => false,
+    }
+}
