@@ -369,13 +369,16 @@ fn a_store_that_is_open_for_writing_is_not_upgraded() {
     for format in [2, 6] {
         let fixture = Fixture::new(format);
         let database = Database::open_for_writing(fixture.store()).unwrap();
-        let before = files(&fixture.store());
+        let (before, log) = (files(&fixture.store()), fixture.store().join("log"));
         let refused = pythia::upgrade(&fixture.store(), OptimizeOptions::default(), 1);
         assert!(
             matches!(refused, Err(StoreError::Writing { .. })),
             "{refused:?}"
         );
-        assert!(files(&fixture.store()) == before, "files have changed");
+        // The writer prepares its log in the background.
+        let mut changed = files(&fixture.store());
+        changed.retain(|path, bytes| before.get(path) != Some(bytes) && !path.starts_with(&log));
+        assert_eq!(changed.keys().collect::<Vec<_>>(), Vec::<&PathBuf>::new());
         fixture.check(&database, &fixture.contents());
         // What it would do is done by a compaction of the writer.
         database.store().compact().unwrap();
