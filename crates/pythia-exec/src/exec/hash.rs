@@ -105,19 +105,13 @@ impl HashScan {
     fn read(&self, share: &mut Share) -> Result<Option<Table>, QueryError> {
         let mut scan = self.columns.open(self.order, &self.context)?;
         let mut rows = RowStore::new(self.columns.slots.len());
-        let mut row = vec![0; rows.width()];
         while let Some(found) = scan.next()? {
             self.context.check()?;
             let bytes = rows.bytes_with(found.rows) + Runs::bytes(rows.len() + found.rows);
             if !share.fits(bytes) {
                 return Ok(None);
             }
-            for number in 0..found.rows {
-                for (cell, column) in row.iter_mut().zip(&found.columns) {
-                    *cell = column[number];
-                }
-                rows.push(&row);
-            }
+            rows.push_columns(&found.columns, found.rows);
         }
         let key = self.columns.column_of(self.key);
         let runs = Runs::of(&rows, key);

@@ -263,7 +263,7 @@ impl Intersect {
             most: lists.saturating_mul(LINKS_PER_LIST),
         };
         match turn.links.read(&wanted, &self.context)? {
-            Progress::Some => return Ok(()),
+            Progress::Part => return Ok(()),
             Progress::NoMemory => self.turn = None,
             Progress::All => {
                 member.expansion.free();

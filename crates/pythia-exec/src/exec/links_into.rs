@@ -47,7 +47,7 @@ pub(super) struct Reader {
 pub(super) enum Progress {
     All,
     /// There are more than are worth their time so far.
-    Some,
+    Part,
     /// There is no memory for all.
     NoMemory,
 }
@@ -77,7 +77,7 @@ impl Reader {
         while self.terms < wanted.terms.len() {
             context.check()?;
             if self.links.len() > wanted.most {
-                return Ok(Progress::Some);
+                return Ok(Progress::Part);
             }
             let left = &wanted.terms[self.terms..];
             let terms = &left[..self.together.min(left.len())];
@@ -91,7 +91,7 @@ impl Reader {
                     self.together /= 2;
                     continue;
                 }
-                Err(StoreError::NoRoom { .. }) => return Ok(Progress::Some),
+                Err(StoreError::NoRoom { .. }) => return Ok(Progress::Part),
                 expanded => expanded?,
             }
             let count = self.links.len() + expansion.len();

@@ -24,26 +24,21 @@ impl Runs {
     /// Finds the runs of rows that are sorted by the cell at `key`.
     pub(super) fn of(rows: &RowStore, key: usize) -> Self {
         let key_of = |row: usize| rows.row(row)[key];
-        let starts_run = |row: &usize| *row == 0 || key_of(*row) != key_of(*row - 1);
-        let count = (0..rows.len()).filter(starts_run).count();
-        let first_rows = || (0..rows.len()).filter(starts_run);
         let mut starts = Vec::new();
-        if count < rows.len() {
-            starts.reserve_exact(count + 1);
-            starts.extend(first_rows().map(number));
-            starts.push(number(rows.len()));
+        let mut last = None;
+        for (row, id) in rows.cells(key).enumerate() {
+            if last != Some(id) {
+                starts.push(number(row));
+                last = Some(id);
+            }
         }
-        let ends = (0..rows.len())
-            .next()
-            .map(|first| (key_of(first), key_of(rows.len() - 1)));
+        let count = starts.len();
+        let ends = last.map(|last| (key_of(0), last));
         let span = ends.map_or(0, |(first, last)| (last - first).saturating_add(1));
         let numbers = if Ranks::bytes(span) <= index_bytes(count) as u64 {
-            Numbers::Dense(Ranks::of(first_rows().map(key_of), span))
+            Numbers::Dense(Ranks::of(rows.cells(key), span))
         } else {
-            let run_key = |run: u32| match starts.is_empty() {
-                true => key_of(run as usize),
-                false => key_of(starts[run as usize] as usize),
-            };
+            let run_key = |run: u32| key_of(starts[run as usize] as usize);
             let mut runs = HashTable::with_capacity(count);
             for run in 0..number(count) {
                 runs.insert_unique(hash_ids([run_key(run)], 0), run, |&run| {
@@ -52,6 +47,11 @@ impl Runs {
             }
             Numbers::Hashed(runs)
         };
+        if count == rows.len() {
+            starts = Vec::new();
+        } else {
+            starts.push(number(rows.len()));
+        }
         Self { numbers, starts }
     }
 
@@ -107,7 +107,7 @@ impl Ranks {
         (span / 64 + 1).saturating_mul(size_of::<Word>() as u64)
     }
 
-    /// Ranks sorted, distinct ids in a range of length `span`.
+    /// Ranks sorted ids in a range of length `span`.
     fn of(ids: impl Iterator<Item = u64>, span: u64) -> Self {
         let mut words = vec![Word::default(); span.div_ceil(64) as usize];
         let mut ids = ids.peekable();

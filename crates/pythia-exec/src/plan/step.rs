@@ -79,7 +79,7 @@ pub struct SlotPattern {
 }
 
 /// Number of nodes that [`Access::Expand`] looks up together. It bounds the memory of their links.
-pub const EXPAND_NODES: usize = 4096;
+pub const EXPAND_NODES: usize = 16384;
 
 /// The access method by which a pattern is joined with the solutions so far.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]

@@ -57,6 +57,37 @@ impl RowStore {
         self.rows += 1;
     }
 
+    /// Adds rows that are given by column.
+    pub fn push_columns(&mut self, columns: &[Vec<u64>], rows: usize) {
+        debug_assert_eq!(columns.len(), self.width);
+        let mut from = 0;
+        while from < rows {
+            let block_rows = 1 << self.shift;
+            if self.rows >> self.shift == self.blocks.len() {
+                self.blocks
+                    .push(Vec::with_capacity(self.width << self.shift));
+            }
+            let block = &mut self.blocks[self.rows >> self.shift];
+            let to = rows.min(from + block_rows - (self.rows & (block_rows - 1)));
+            let filled = block.len();
+            block.resize(filled + (to - from) * self.width, 0);
+            for (place, column) in columns.iter().enumerate() {
+                let cells = block[filled..].iter_mut().skip(place).step_by(self.width);
+                for (cell, id) in cells.zip(&column[from..to]) {
+                    *cell = *id;
+                }
+            }
+            self.rows += to - from;
+            from = to;
+        }
+    }
+
+    /// Returns the cells of one column.
+    pub fn cells(&self, column: usize) -> impl Iterator<Item = u64> {
+        (self.blocks.iter())
+            .flat_map(move |block| block.iter().skip(column).step_by(self.width).copied())
+    }
+
     /// Returns a row.
     #[inline]
     pub fn row(&self, row: usize) -> &[u64] {
@@ -185,6 +216,34 @@ impl RowReader {
 mod tests {
     use super::super::SpillSpace;
     use super::*;
+
+    #[test]
+    fn columns_are_added_as_their_rows() {
+        for width in [1, 2, 3, 700] {
+            let (mut by_row, mut by_column) = (RowStore::new(width), RowStore::new(width));
+            let cell = |row: usize, column: usize| (row * 1000 + column) as u64;
+            let mut from = 0;
+            for rows in [3, 0, 900, 1, 250, 8] {
+                let columns = (0..width)
+                    .map(|column| (from..from + rows).map(|row| cell(row, column)).collect())
+                    .collect::<Vec<Vec<u64>>>();
+                by_column.push_columns(&columns, rows);
+                for row in from..from + rows {
+                    by_row.push(
+                        &(0..width)
+                            .map(|column| cell(row, column))
+                            .collect::<Vec<_>>(),
+                    );
+                }
+                from += rows;
+            }
+            assert_eq!(by_column.len(), from);
+            assert!((0..from).all(|row| by_column.row(row) == by_row.row(row)));
+            assert_eq!(by_column.bytes_with(1), by_row.bytes_with(1));
+            let last = by_column.cells(width - 1);
+            assert!(last.eq((0..from).map(|row| cell(row, width - 1))));
+        }
+    }
 
     #[test]
     fn what_is_counted_is_what_is_allocated() {
