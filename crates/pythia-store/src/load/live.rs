@@ -183,6 +183,11 @@ impl ResolvedLoad {
 }
 
 impl Loaded {
+    /// Replaces a graph whose name has come after the run was begun: with a commit beside the load.
+    pub(crate) fn replace_new(&mut self, graphs: Option<WholeGraphs>) {
+        self.replaced = self.replaced.or(graphs);
+    }
+
     /// Appends the corrections that undo those of the given changes, made since the snapshot, that affect loaded or
     /// replaced quads: then a quad that a commit has added is not added twice, and a quad that one has removed exists.
     /// Corrections of parts of the changes add up to the correction of all.

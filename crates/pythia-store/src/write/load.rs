@@ -127,7 +127,8 @@ impl Writer {
         };
         let loaded = resolved.write_run(&target)?;
         self.reached(LoadStep::Written);
-        let report = self.publish_load(loaded, &ground, unnamed, options.threads(), check)?;
+        let threads = options.threads();
+        let report = self.publish_load(loaded, replaced, &ground, unnamed, threads, check)?;
         drop(ground);
         self.background.notify();
         self.background.wake();
@@ -234,6 +235,7 @@ impl Writer {
     fn publish_load(
         &self,
         mut loaded: Loaded,
+        replaced: Replaced<'_>,
         ground: &Ground<'_>,
         unnamed: Unnamed<'_>,
         threads: usize,
@@ -243,13 +245,15 @@ impl Writer {
             let (log, snapshot) = (&self.log, &ground.snapshot);
             LogCopy::write(log, snapshot, &loaded.run, left_out, threads)
         };
-        let corrections = self.corrections_so_far(&mut loaded)?;
+        let corrections = self.corrections_so_far(&mut loaded, replaced)?;
         let mut copied = copy(&loaded, Corrections::new(&corrections, &loaded)?.left_out)?;
         self.reached(LoadStep::Copied);
         // Corrects for commits made meanwhile, and once more, while commits wait, for those made during that.
         let _moving = self.maintenance.lock();
         self.make_room(3)?;
         self.flush_alone()?;
+        let snapshot = self.state.read().snapshot.clone();
+        loaded.replace_new(replaced.in_snapshot(&snapshot)?);
         let mut corrections = correct_device(&mut loaded, &self.runs_since_ground())?;
         let left_out = Corrections::new(&corrections, &loaded)?.left_out;
         if left_out != copied.left_out {
@@ -259,6 +263,7 @@ impl Writer {
         let mut head = self.head.lock();
         self.settle(&mut head)?;
         check(&head.snapshot).map_err(LoadError::Refused)?;
+        loaded.replace_new(replaced.in_snapshot(&head.snapshot)?);
         correct_memory(&mut loaded, head.delta(), &mut corrections)?;
         let corrections = Corrections::new(&corrections, &loaded)?;
         if corrections.left_out != copied.left_out {
@@ -276,12 +281,17 @@ impl Writer {
     }
 
     /// Returns the corrections that undo commits since the ground, as far as readers see them now.
-    fn corrections_so_far(&self, loaded: &mut Loaded) -> Result<Vec<(Quad, i32)>, LoadError> {
+    fn corrections_so_far(
+        &self,
+        loaded: &mut Loaded,
+        replaced: Replaced<'_>,
+    ) -> Result<Vec<(Quad, i32)>, LoadError> {
         let (runs, snapshot) = {
             let _moving = self.maintenance.lock();
             self.check(&mut self.head.lock())?;
             (self.runs_since_ground(), self.state.read().snapshot.clone())
         };
+        loaded.replace_new(replaced.in_snapshot(&snapshot)?);
         let mut corrections = correct_device(loaded, &runs)?;
         let delta = snapshot.delta().expect("a writer's snapshots have one");
         correct_memory(loaded, delta, &mut corrections)?;
