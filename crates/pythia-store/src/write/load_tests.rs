@@ -87,7 +87,8 @@ pub(super) fn replace_beside(
     let writer = Arc::clone(store.writer()?);
     let (of_hook, done_by_hook) = (Arc::clone(&writer), Arc::clone(done));
     let left = parking_lot::Mutex::new(beside.to_vec());
-    let failed = AtomicBool::new(false);
+    let failed = Arc::new(AtomicBool::new(false));
+    let failed_in_hook = Arc::clone(&failed);
     let hook = move |step: LoadStep| {
         // In order; an action that is overdue happens now.
         while let Some(next) = {
@@ -98,9 +99,9 @@ pub(super) fn replace_beside(
             let again = next.step == LoadStep::Resolved;
             let at = Beside { step, ..next };
             // An action that changes nothing may succeed after one that has failed.
-            match at.act(&of_hook).is_ok() && !failed.load(Ordering::Relaxed) {
+            match at.act(&of_hook).is_ok() && !failed_in_hook.load(Ordering::Relaxed) {
                 true => drop(done_by_hook.fetch_add(1, Ordering::Relaxed)),
-                false => failed.store(true, Ordering::Relaxed),
+                false => failed_in_hook.store(true, Ordering::Relaxed),
             }
             // Terms are looked up again after each.
             if again && step == LoadStep::Resolved {
@@ -118,7 +119,10 @@ pub(super) fn replace_beside(
     );
     *writer.load_hook.lock() = None;
     let report = loaded?;
-    done.fetch_add(1, Ordering::Relaxed);
+    // A load of nothing may succeed, too.
+    if !failed.load(Ordering::Relaxed) {
+        done.fetch_add(1, Ordering::Relaxed);
+    }
     Ok(report)
 }
 
