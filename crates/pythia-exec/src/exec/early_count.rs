@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use pythia_rdf::TermId;
 use pythia_rdf::inline::inline_integer;
 
 use super::batch::Batch;
@@ -52,31 +53,42 @@ impl RowSource for EarlyCount {
     }
 }
 
-/// Returns one row of each run of equal rows, with the number of solutions in a slot.
+/// Returns one row of each run of equal rows, with the number of solutions in a slot. A number too large for an id is left in
+/// several rows.
 fn counted(mut batch: Batch, slot: usize, live: &Slots) -> Batch {
     let before = std::mem::take(&mut batch.columns[slot]);
     let columns: Vec<&[u64]> = (live.iter())
         .map(|live| batch.columns[live].as_slice())
         .filter(|column| !column.is_empty())
         .collect();
-    let starts_run = |&row: &usize| columns.iter().any(|ids| ids[row] != ids[row - 1]);
-    let mut starts: Vec<u32> = vec![0];
-    starts.extend((1..batch.rows).filter(starts_run).map(|row| row as u32));
-    let ends = starts[1..].iter().copied().chain([batch.rows as u32]);
-    let numbers = starts.iter().zip(ends).map(|(&start, end)| {
-        let number = match before.get(start as usize..end as usize) {
-            Some(numbers) => numbers.iter().map(|id| number(*id)).sum::<u64>(),
-            None => u64::from(end - start),
-        };
-        let id = i64::try_from(number).ok().and_then(inline_integer);
-        id.expect("fewer solutions than an id counts").0
-    });
-    let numbers: Vec<u64> = numbers.collect();
+    let mut starts: Vec<u32> = Vec::new();
+    let mut numbers: Vec<u64> = Vec::new();
+    for row in 0..batch.rows {
+        let added = before.get(row).map_or(1, |id| number(*id));
+        let is_equal = row > 0 && columns.iter().all(|ids| ids[row] == ids[row - 1]);
+        match numbers.last_mut() {
+            Some(number) if is_equal && id_of(*number + added).is_some() => *number += added,
+            _ => {
+                starts.push(row as u32);
+                numbers.push(added);
+            }
+        }
+    }
+    for number in &mut numbers {
+        *number = id_of(*number)
+            .expect("each number was checked when it grew")
+            .0;
+    }
     if starts.len() < batch.rows {
         batch = batch.gather(&starts, live);
     }
     batch.columns[slot] = numbers;
     batch
+}
+
+/// Returns the id of a number of solutions; `None` if it is too large.
+fn id_of(number: u64) -> Option<TermId> {
+    i64::try_from(number).ok().and_then(inline_integer)
 }
 
 #[cfg(test)]
@@ -105,5 +117,18 @@ mod tests {
         assert_eq!(numbers(&second, 3), [3, 1, 2]);
         let all = counted(second, 3, &Slots::from_iter([3]));
         assert_eq!((all.rows, numbers(&all, 3)), (1, vec![6]));
+    }
+
+    #[test]
+    fn numbers_that_no_id_holds_stay_apart() {
+        let most = (0..63).rev().find_map(|bit| id_of(1 << bit)).unwrap();
+        let mut batch = Batch::empty(1);
+        batch.rows = 5;
+        batch.columns[0] = vec![most.0; 5];
+        let live = Slots::from_iter([0]);
+        let again = counted(counted(batch, 0, &live), 0, &live);
+        let sum: u64 = numbers(&again, 0).iter().sum();
+        assert_eq!(sum, 5 * number(most.0));
+        assert!((2..=5).contains(&again.rows));
     }
 }

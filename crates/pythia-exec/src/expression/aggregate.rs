@@ -117,11 +117,6 @@ impl CompiledAggregate {
         })
     }
 
-    /// Returns whether this is `COUNT(*)` without `DISTINCT`, for which the groups' sizes are enough.
-    pub fn is_plain_count(&self) -> bool {
-        matches!(self.function, Function::Count) && self.argument.is_none() && !self.distinct
-    }
-
     /// Returns accumulators without rows, one for each of the aggregates.
     pub fn accumulators(aggregates: &Arc<[Self]>) -> Vec<Accumulator> {
         let accumulator = |place: usize| Accumulator {
@@ -632,7 +627,9 @@ fn add_to_counts(
     if matches!(aggregate.function, Function::Solutions) {
         let numbers = column.into_ids(groups.len(), context)?;
         for (&group, &id) in groups.iter().zip(numbers.iter()) {
-            counts[group as usize] += number(id);
+            // A count beyond 64 bits is an error, as one beyond 63 is.
+            let count = &mut counts[group as usize];
+            *count = count.saturating_add(number(id));
         }
         return Ok(());
     }
