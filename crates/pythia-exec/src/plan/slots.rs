@@ -44,6 +44,14 @@ impl Slots {
         }
     }
 
+    /// Removes the slots that are not in another set.
+    pub fn intersect(&mut self, other: &Self) {
+        let others = other.words.iter().chain(std::iter::repeat(&0));
+        for (word, other) in self.words.iter_mut().zip(others) {
+            *word &= other;
+        }
+    }
+
     /// Returns whether all slots are in another set.
     pub fn is_within(&self, other: &Self) -> bool {
         let others = other.words.iter().chain(std::iter::repeat(&0));

@@ -123,7 +123,7 @@ pub struct Step {
 
 impl Step {
     /// Calls `each` with the slots that the step may bind.
-    pub(crate) fn each_new(&self, each: &mut impl FnMut(usize)) {
+    pub fn each_new(&self, each: &mut impl FnMut(usize)) {
         let mut all = |positions: &[Position]| {
             for position in positions {
                 if let Position::New(slot) = position {

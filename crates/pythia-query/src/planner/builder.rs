@@ -396,8 +396,7 @@ fn assign_live(steps: &mut [Step], mut live: Slots) -> Slots {
                 live.add(&assign_live(inner, Slots::default()));
                 *inner = without_duplicates(inner);
             }
-            StepKind::EarlyDistinct => {}
-            StepKind::EarlyCount(slot) => live.remove(*slot),
+            StepKind::EarlyDistinct | StepKind::EarlyCount(_) => {}
             StepKind::Intersect(slot, patterns) => {
                 live.remove(*slot);
                 let ends = patterns.iter().flat_map(|p| [p.subject, p.object]);

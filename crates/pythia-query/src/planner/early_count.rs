@@ -1,8 +1,9 @@
 //! Counting solutions before later steps multiply them.
 //!
-//! If only the number of solutions is used, equal ones can be replaced by one and their number: the reviews of a product are
-//! counted before they are joined with the product's types. A step returns what it makes of one solution in a row. So if
-//! all that is needed later was bound by an earlier step, equal solutions come in runs, which are counted without a table.
+//! Equal solutions whose number alone is used are replaced by one solution with that number: the reviews of a product are
+//! counted before they are joined with the product's types. The solutions that a step makes of one solution follow each other
+//! (those of a union: in each branch). So where an earlier step bound all that is still needed, equal solutions come in runs,
+//! which are counted without a table.
 
 use std::sync::Arc;
 
@@ -25,8 +26,8 @@ const ROWS_MIN: f64 = 1024.0;
 const RUN_MIN: f64 = 2.0;
 
 impl Planner<'_> {
-    /// Counts equal solutions of a plan where that saves work. Returns the variable of their numbers, which is a new column; `None`
-    /// if they are not counted.
+    /// Counts equal solutions of a plan where that saves work. Returns the variable of a new column that has their numbers;
+    /// `None` if they are not counted.
     pub(super) fn count_early(
         &self,
         planned: &mut Planned,
@@ -39,7 +40,8 @@ impl Planner<'_> {
         }
         let first = self.runs_of_scan(&pattern.steps)?;
         let slot = pattern.slots.len();
-        if !insert_counts(&mut pattern.steps, slot, first) {
+        let bound = pattern.input.iter().copied().collect();
+        if !insert_counts(&mut pattern.steps, slot, bound, first) {
             return Ok(None);
         }
         let variable = Variable::new_unchecked(format!("_:solutions{slot}"));
@@ -65,8 +67,12 @@ impl Planner<'_> {
             Order::Pos => pattern.object,
             Order::Spo | Order::Ops | Order::Gpso => return Ok(None),
         };
-        let only_sorted = |slot: usize| sorted == Position::New(slot);
-        if !step.live.iter().all(only_sorted) {
+        let mut needed = Slots::default();
+        step.each_new(&mut |slot| {
+            needed.insert(slot);
+        });
+        needed.intersect(&step.live);
+        if !needed.iter().all(|slot| sorted == Position::New(slot)) {
             return Ok(None);
         }
         let statistics = self.counts().predicate(predicate)?;
@@ -77,33 +83,41 @@ impl Planner<'_> {
     }
 }
 
-/// Inserts the counting of equal solutions wherever a step multiplies what is needed, and another step follows. `first` is the number
-/// of different solutions after the first step, if they come in runs. Returns whether there is any.
-fn insert_counts(steps: &mut Vec<Step>, slot: usize, first: Option<f64>) -> bool {
+/// Counts equal solutions after each step that multiplies what is needed and is followed by another. The slots in `bound` are
+/// those of the input, and `first` is the number of different solutions after the first step, if equal ones come in runs.
+/// Returns whether any are counted.
+fn insert_counts(steps: &mut Vec<Step>, slot: usize, mut bound: Slots, first: Option<f64>) -> bool {
     let mut counted: Vec<Step> = Vec::with_capacity(steps.len() + 1);
-    // What was needed after each earlier step, and the solutions that are left of it.
-    let mut earlier: Vec<(Arc<Slots>, f64)> = Vec::new();
+    // What was bound and needed after each earlier step, and the number of runs of solutions equal in it.
+    let mut earlier: Vec<(Slots, f64)> = Vec::new();
     let mut share = 1.0;
     let mut is_counted = false;
     let count = steps.len();
     for (index, mut step) in std::mem::take(steps).into_iter().enumerate() {
         step.rows *= share;
-        let (needed, rows) = (Arc::clone(&step.live), step.rows);
-        let before = earlier.iter().filter(|(live, _)| needed.is_within(live));
-        let different = before.map(|(_, rows)| *rows).reduce(f64::min);
+        let (live, rows) = (Arc::clone(&step.live), step.rows);
+        step.each_new(&mut |slot| {
+            bound.insert(slot);
+        });
+        let mut needed = bound.clone();
+        needed.intersect(&live);
+        let pieces = pieces(&step);
+        earlier.iter_mut().for_each(|(_, runs)| *runs *= pieces);
+        let before = earlier.iter().filter(|(slots, _)| needed.is_within(slots));
+        let different = before.map(|(_, runs)| *runs).reduce(f64::min);
         let different = different.or(first.filter(|_| index == 0)).unwrap_or(rows);
         if is_counted {
             carry(&mut step, slot);
         }
         counted.push(step);
-        earlier.push((Arc::clone(&needed), rows.min(different)));
+        earlier.push((needed, rows.min(different)));
         if index + 1 < count && rows >= ROWS_MIN && different * RUN_MIN <= rows {
             is_counted = true;
             share *= different / rows;
             let mut step = Step {
                 cost: CostId::next(),
                 kind: StepKind::EarlyCount(slot),
-                live: needed,
+                live,
                 rows: different,
                 once: false,
                 begins_small: false,
@@ -114,6 +128,16 @@ fn insert_counts(steps: &mut Vec<Step>, slot: usize, first: Option<f64>) -> bool
     }
     *steps = counted;
     is_counted
+}
+
+/// Returns the number of places at which a step returns what it makes of one solution.
+fn pieces(step: &Step) -> f64 {
+    let of_all = |steps: &Vec<Step>| steps.iter().map(pieces).product::<f64>();
+    match &step.kind {
+        StepKind::Union(branches) => branches.iter().map(of_all).sum(),
+        StepKind::Optional(inner) => of_all(inner),
+        _ => 1.0,
+    }
 }
 
 /// Keeps a slot through a step.

@@ -517,6 +517,7 @@ fn visits() -> String {
                 format!("kind{}", n * kind % 40),
             );
         }
+        triple(format!("place{n}"), "is", "Place".to_owned());
         triple(format!("place{n}"), "town", format!("town{}", n % 4));
         if n % 3 == 0 {
             triple(format!("place{n}"), "closed", format!("year{}", n % 7));
@@ -553,6 +554,12 @@ fn solutions_are_counted_before_they_are_multiplied() {
         let counted = part(&plan, "EarlyCount").measured.unwrap().rows;
         assert_eq!(counted, 25, "{query}\n{plan}");
     }
+    // The scan is in the order of the places.
+    let scanned = "PREFIX e: <http://e/> SELECT ?place (COUNT(?visit) AS ?n)
+        { ?place e:is e:Place . ?visit e:to ?place } GROUP BY ?place";
+    let plan = checked(&data, scanned);
+    let counted = part(&plan, "EarlyCount").measured.unwrap().rows;
+    assert!((100..200).contains(&counted), "{plan}");
     for query in [
         // Each solution draws its own lot, is a value of its own, or leaves the pipeline first.
         "SELECT ?half (COUNT(?visit) AS ?n) { VISITED OPTIONAL { ?place e:closed ?year }
@@ -563,6 +570,8 @@ fn solutions_are_counted_before_they_are_multiplied() {
         "SELECT ?year (COUNT(?visit) AS ?n) { VISITED
             OPTIONAL { ?place e:closed ?year } MINUS { ?place e:kind e:kind3 } } GROUP BY ?year",
         "SELECT ?visit (COUNT(?kind) AS ?n) { VISITED OPTIONAL { ?place e:kind ?kind } } GROUP BY ?visit",
+        "SELECT ?visit ?kind (COUNT(*) AS ?n) { ?visit e:to ?place OPTIONAL { ?place e:kind ?kind }
+            OPTIONAL { ?place e:closed ?year } } GROUP BY ?visit ?kind",
     ] {
         let query = format!(
             "PREFIX e: <http://e/> {}",
@@ -575,4 +584,34 @@ fn solutions_are_counted_before_they_are_multiplied() {
             assert_eq!(lines, expected, "{query}");
         }
     }
+}
+
+#[test]
+fn counts_of_counted_solutions_may_be_huge() {
+    let links = 20_000_u64;
+    let mut data = "<http://e/hub> <http://e/is> <http://e/Hub> .\n".to_owned();
+    for n in 0..links {
+        data.push_str(&format!("<http://e/hub> <http://e/to> <http://e/{n}> .\n"));
+    }
+    let database = database(&data);
+    let count = |factors: usize| {
+        let factors: String = (0..factors)
+            .map(|n| format!("OPTIONAL {{ ?hub <http://e/to> ?v{n} }} "))
+            .collect();
+        let query = format!(
+            "SELECT (COUNT(*) AS ?n) {{ ?hub <http://e/is> <http://e/Hub> {factors}
+                OPTIONAL {{ ?hub <http://e/named> ?name }} }}"
+        );
+        analyze(&database, &query)
+    };
+    // The numbers of four are too large for an id, those of five for the count.
+    for factors in [3, 4] {
+        let (lines, plan) = count(factors as usize);
+        assert!(has(&plan, "EarlyCount"), "{plan}");
+        let expected = links.pow(factors).to_string();
+        assert!(lines[0].contains(&format!("\"{expected}\"")), "{lines:?}");
+    }
+    let (lines, _) = count(5);
+    assert_eq!(lines.len(), 1);
+    assert!(!lines[0].contains('"'), "{lines:?}");
 }

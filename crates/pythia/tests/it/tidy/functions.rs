@@ -16,7 +16,6 @@ const LONGER: &[(&str, &str, usize)] = &[
     ("report.rs", "paper_table", 72),
     ("stats.rs", "print_text", 109),
     ("describe.rs", "describe_steps", 119),
-    ("builder.rs", "assign_live", 72),
     ("join.rs", "hash_join", 72),
     ("path_search.rs", "read", 71),
     ("path_search.rs", "set", 71),
