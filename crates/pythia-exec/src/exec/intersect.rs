@@ -18,7 +18,7 @@ use super::links_into::{LinksInto, Progress, Reader, Wanted};
 use super::merge::gallop;
 use super::row_source::{Fed, RowSource};
 use crate::error::QueryError;
-use crate::limits::governor::{Share, Working};
+use crate::limits::governor::Working;
 use crate::plan::slots::Slots;
 use crate::plan::step::{Position, SlotPattern};
 
@@ -168,7 +168,7 @@ impl Intersect {
             allowed: None,
             members,
             turn: can_turn.then(|| Turn {
-                links: Reader::new(Share::new(context.governor())),
+                links: Reader::new(),
                 rows: 0,
                 lists: 0,
                 not_before: 0,
@@ -198,13 +198,13 @@ impl Intersect {
         }
         self.consider_turn()?;
         self.first = self.read;
-        if self.allowed.as_ref().is_some_and(Vec::is_empty) {
-            (self.position, self.read) = (self.current.rows, self.current.rows);
-            return Ok(());
+        let is_none_allowed = self.allowed.as_ref().is_some_and(Vec::is_empty);
+        if is_none_allowed {
+            self.position = self.current.rows;
         }
-        if self.links.is_some() {
+        if is_none_allowed || self.links.is_some() {
             self.read = self.current.rows;
-            return Ok(());
+            return self.count_memory();
         }
         self.read = (self.read + TOGETHER_ROWS).min(self.current.rows);
         for member in &mut self.members {
@@ -263,7 +263,7 @@ impl Intersect {
             most: lists.saturating_mul(LINKS_PER_LIST),
         };
         match turn.links.read(&wanted, &self.context)? {
-            Progress::Part => return Ok(()),
+            Progress::Part => {}
             Progress::NoMemory => self.turn = None,
             Progress::All => {
                 member.expansion.free();

@@ -39,10 +39,11 @@ pub(super) struct Reader {
     /// Number of terms whose links are read, and of those whose links are read next.
     terms: usize,
     together: usize,
-    share: Share,
+    /// Their memory, once the first links are read.
+    share: Option<Share>,
 }
 
-/// How far links are read.
+/// Progress of reading links.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Progress {
     All,
@@ -53,17 +54,16 @@ pub(super) enum Progress {
 }
 
 impl Reader {
-    /// Begins to read, within the memory of a share.
-    pub(super) fn new(share: Share) -> Self {
+    pub(super) fn new() -> Self {
         Self {
             links: Vec::new(),
             terms: 0,
             together: FIRST_TERMS,
-            share,
+            share: None,
         }
     }
 
-    /// Reads more links. The terms must be the same each time.
+    /// Reads more links, within a share of the query's memory. The terms must be the same each time.
     pub(super) fn read(
         &mut self,
         wanted: &Wanted<'_>,
@@ -74,21 +74,24 @@ impl Reader {
             governor: Arc::clone(context.governor()),
         };
         let mut expansion = Expansion::new(false, false).within(Arc::new(room));
+        let share = (self.share).get_or_insert_with(|| Share::new(context.governor()));
         while self.terms < wanted.terms.len() {
             context.check()?;
             if self.links.len() > wanted.most {
                 return Ok(Progress::Part);
             }
+            let links_per_term = (self.links.len() / self.terms.max(1)).max(1);
+            let fitting = (wanted.most - self.links.len()) / links_per_term + 1;
             let left = &wanted.terms[self.terms..];
-            let terms = &left[..self.together.min(left.len())];
+            let terms = &left[..self.together.min(fitting).min(left.len())];
             let nodes: Vec<TermId> = terms.iter().map(|&term| TermId(term)).collect();
             expansion.clear();
             let predicate = Some(wanted.predicate);
             let (snapshot, graph) = (&context.snapshot, wanted.graph);
             match snapshot.expand(wanted.end, &nodes, predicate, graph, &mut expansion) {
                 // One of many links may be among them.
-                Err(StoreError::NoRoom { .. }) if self.together > 1 => {
-                    self.together /= 2;
+                Err(StoreError::NoRoom { .. }) if terms.len() > 1 => {
+                    self.together = terms.len() / 2;
                     continue;
                 }
                 Err(StoreError::NoRoom { .. }) => return Ok(Progress::Part),
@@ -96,7 +99,7 @@ impl Reader {
             }
             let count = self.links.len() + expansion.len();
             let bytes = held_bytes(&RowStore::new(2), count) + count * LIST_BYTES;
-            if !self.share.fits(bytes + expansion.len() * LINK_BYTES) {
+            if !share.fits(bytes + expansion.len() * LINK_BYTES) {
                 return Ok(Progress::NoMemory);
             }
             let found = expansion.other.iter().zip(&expansion.source);
@@ -112,9 +115,10 @@ impl Reader {
     pub(super) fn finish(self) -> Result<LinksInto, QueryError> {
         let Self {
             links: mut sorted,
-            mut share,
+            share,
             ..
         } = self;
+        let mut share = share.expect("links were read");
         sorted.sort_unstable();
         sorted.dedup();
         let mut links = RowStore::new(2);

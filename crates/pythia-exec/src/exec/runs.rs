@@ -24,7 +24,7 @@ impl Runs {
     /// Finds the runs of rows that are sorted by the cell at `key`.
     pub(super) fn of(rows: &RowStore, key: usize) -> Self {
         let key_of = |row: usize| rows.row(row)[key];
-        let mut starts = Vec::new();
+        let mut starts = Vec::with_capacity(rows.len() + 1);
         let mut last = None;
         for (row, id) in rows.cells(key).enumerate() {
             if last != Some(id) {
@@ -51,6 +51,7 @@ impl Runs {
             starts = Vec::new();
         } else {
             starts.push(number(rows.len()));
+            starts.shrink_to_fit();
         }
         Self { numbers, starts }
     }

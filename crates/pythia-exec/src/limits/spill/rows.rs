@@ -49,30 +49,32 @@ impl RowStore {
     /// Adds a row.
     pub fn push(&mut self, row: &[u64]) {
         debug_assert_eq!(row.len(), self.width);
-        if self.rows >> self.shift == self.blocks.len() {
+        self.open_block().extend_from_slice(row);
+        self.rows += 1;
+    }
+
+    /// Returns the block of the next row.
+    fn open_block(&mut self) -> &mut Vec<u64> {
+        let block = self.rows >> self.shift;
+        if block == self.blocks.len() {
             self.blocks
                 .push(Vec::with_capacity(self.width << self.shift));
         }
-        self.blocks[self.rows >> self.shift].extend_from_slice(row);
-        self.rows += 1;
+        &mut self.blocks[block]
     }
 
     /// Adds rows that are given by column.
     pub fn push_columns(&mut self, columns: &[Vec<u64>], rows: usize) {
         debug_assert_eq!(columns.len(), self.width);
+        let (width, block_rows) = (self.width, 1 << self.shift);
         let mut from = 0;
         while from < rows {
-            let block_rows = 1 << self.shift;
-            if self.rows >> self.shift == self.blocks.len() {
-                self.blocks
-                    .push(Vec::with_capacity(self.width << self.shift));
-            }
-            let block = &mut self.blocks[self.rows >> self.shift];
-            let to = rows.min(from + block_rows - (self.rows & (block_rows - 1)));
+            let to = rows.min(from + block_rows - self.rows % block_rows);
+            let block = self.open_block();
             let filled = block.len();
-            block.resize(filled + (to - from) * self.width, 0);
+            block.resize(filled + (to - from) * width, 0);
             for (place, column) in columns.iter().enumerate() {
-                let cells = block[filled..].iter_mut().skip(place).step_by(self.width);
+                let cells = block[filled + place..].iter_mut().step_by(width);
                 for (cell, id) in cells.zip(&column[from..to]) {
                     *cell = *id;
                 }
@@ -85,7 +87,7 @@ impl RowStore {
     /// Returns the cells of one column.
     pub fn cells(&self, column: usize) -> impl Iterator<Item = u64> {
         (self.blocks.iter())
-            .flat_map(move |block| block.iter().skip(column).step_by(self.width).copied())
+            .flat_map(move |block| block[column..].iter().step_by(self.width).copied())
     }
 
     /// Returns a row.
