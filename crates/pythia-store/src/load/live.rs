@@ -183,7 +183,7 @@ impl ResolvedLoad {
 }
 
 impl Loaded {
-    /// Replaces a graph whose name has come after the run was begun: with a commit beside the load.
+    /// Sets the graphs to replace, if the store lacked their name when the run was begun. A commit beside the load may add it.
     pub(crate) fn replace_new(&mut self, graphs: Option<WholeGraphs>) {
         self.replaced = self.replaced.or(graphs);
     }

@@ -252,8 +252,10 @@ impl Writer {
         let _moving = self.maintenance.lock();
         self.make_room(3)?;
         self.flush_alone()?;
-        let snapshot = self.state.read().snapshot.clone();
-        loaded.replace_new(replaced.in_snapshot(&snapshot)?);
+        // A snapshot that is held would keep files that the load is about to remove.
+        let visible = self.state.read().snapshot.clone();
+        loaded.replace_new(replaced.in_snapshot(&visible)?);
+        drop(visible);
         let mut corrections = correct_device(&mut loaded, &self.runs_since_ground())?;
         let left_out = Corrections::new(&corrections, &loaded)?.left_out;
         if left_out != copied.left_out {
