@@ -212,6 +212,15 @@ pub fn draws(expression: &Expression) -> bool {
     found
 }
 
+/// Returns whether an expression has an EXISTS.
+pub fn has_exists(expression: &Expression) -> bool {
+    let mut found = false;
+    visit(expression, &mut |part| {
+        found |= matches!(part, Expression::Exists(_));
+    });
+    found
+}
+
 /// Returns whether a function has a different value at each evaluation.
 pub(crate) fn draws_lots(function: &Function) -> bool {
     matches!(
@@ -385,7 +394,7 @@ pub fn can_seed(pattern: &GraphPattern, outer: &Variables) -> bool {
 }
 
 /// Returns whether the expression sees the same values inside `pattern` alone as with `outer` bound.
-fn seen_only_if_certain(
+pub fn seen_only_if_certain(
     expression: &Expression,
     pattern: &GraphPattern,
     outer: &Variables,

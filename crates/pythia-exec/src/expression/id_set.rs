@@ -14,6 +14,7 @@ use super::compare::{Comparison, FALSE, TRUE};
 use super::function::test_kind;
 use super::id_range::{IdRanges, STRETCH_SHIFT};
 use super::node::{Call, ConstantComparison, IdStrategy, Node, is_predicate};
+use super::number::Number;
 use super::value::Value;
 use crate::error::QueryError;
 
@@ -65,8 +66,23 @@ pub(crate) fn may_be_true(
             Some((prefix, of_str)) => Some(starting_with(&prefix, of_str, ids)?),
             None => of_kinds(node, column, kinds),
         },
+        Node::Compare(Comparison::Equal, sides) => match text_of_str(sides, column) {
+            Some(text) => Some(starting_with(text, true, ids)?),
+            None => of_kinds(node, column, kinds),
+        },
         _ => of_kinds(node, column, kinds),
     })
+}
+
+/// Returns the text that a comparison requires of `STR` of the column.
+fn text_of_str(sides: &(Node, Node), column: usize) -> Option<&str> {
+    let (call, constant) = compared_call(sides)?;
+    let Value::String(text) = constant else {
+        return None;
+    };
+    let is_str = call.function == Function::Str
+        && matches!(call.arguments[..], [Node::Variable(found)] if found == column);
+    (is_str && !text.is_empty() && !text.contains('\0')).then_some(text)
 }
 
 /// Returns all ids of the kinds for which a test of the column's kind, datatype or language may be true.
@@ -89,18 +105,36 @@ fn of_kinds(node: &Node, column: usize, kinds: KindSet) -> Option<IdSet> {
             }
             _ => None,
         },
-        Node::Compare(Comparison::Equal, sides) => {
-            let ((Node::Call(call), Node::Constant(constant))
-            | (Node::Constant(constant), Node::Call(call))) = &**sides
-            else {
-                return None;
+        Node::Compare(operator, sides) => {
+            let (call, constant) = compared_call(sides).filter(|(call, _)| is_column(call))?;
+            if let (Function::Year, Value::Number(Number::Integer(year))) =
+                (&call.function, constant)
+            {
+                let operator = match &sides.0 {
+                    Node::Constant(_) => operator.mirrored(),
+                    _ => *operator,
+                };
+                return in_years(operator, (*year).into(), kinds);
+            }
+            let is_equal = match operator {
+                Comparison::Equal => true,
+                Comparison::NotEqual => false,
+                _ => return None,
             };
-            match (&call.function, &constant.value) {
-                (Function::Datatype, Value::NamedNode(datatype)) if is_column(call) => {
-                    Some(those(&|kind| may_have_datatype(kind, datatype)))
+            match (&call.function, constant) {
+                (Function::Datatype, Value::NamedNode(datatype)) => {
+                    Some(those(&|kind| match is_equal {
+                        true => may_have_datatype(kind, datatype),
+                        false => kind.is_literal() && !always_has_datatype(kind, datatype),
+                    }))
                 }
-                (Function::Lang, Value::String(tag)) if is_column(call) => Some(those(&|kind| {
-                    (kind == TermKind::LangString) != tag.is_empty() && kind.is_literal()
+                (Function::Lang, Value::String(tag)) => Some(those(&|kind| {
+                    let is_tagged = kind == TermKind::LangString;
+                    let may_pass = match is_equal {
+                        true => is_tagged != tag.is_empty(),
+                        false => is_tagged || !tag.is_empty(),
+                    };
+                    kind.is_literal() && may_pass
                 })),
                 _ => None,
             }
@@ -114,6 +148,27 @@ fn of_kinds(node: &Node, column: usize, kinds: KindSet) -> Option<IdSet> {
         },
         _ => None,
     }
+}
+
+/// Returns whether a test of a term's kind is true for all terms of these kinds.
+pub fn always_passes(function: &Function, kinds: KindSet) -> bool {
+    kinds
+        .iter()
+        .all(|kind| test_kind(function, kind) == Some(TRUE))
+}
+
+/// Returns the call and the constant that are compared.
+fn compared_call(sides: &(Node, Node)) -> Option<(&Call, &Value<'static>)> {
+    match sides {
+        (Node::Call(call), Node::Constant(constant))
+        | (Node::Constant(constant), Node::Call(call)) => Some((call, &constant.value)),
+        _ => None,
+    }
+}
+
+/// Returns whether all terms of a kind have this datatype.
+fn always_has_datatype(kind: TermKind, datatype: &str) -> bool {
+    kind == TermKind::String && datatype == xsd::STRING.as_str()
 }
 
 fn may_have_datatype(kind: TermKind, datatype: &str) -> bool {
@@ -196,8 +251,44 @@ fn in_ranges(ranges: &IdRanges, constant: &Value<'_>, kinds: KindSet) -> IdSet {
     normal(set)
 }
 
+/// Returns the ids of terms of these kinds whose year may compare to a constant like this.
+fn in_years(operator: Comparison, year: i64, kinds: KindSet) -> Option<IdSet> {
+    let (from, to) = match operator {
+        Comparison::Equal => (Some(year), Some(year + 1)),
+        Comparison::Less => (None, Some(year)),
+        Comparison::LessOrEqual => (None, Some(year + 1)),
+        Comparison::Greater => (Some(year + 1), None),
+        Comparison::GreaterOrEqual => (Some(year), None),
+        Comparison::NotEqual => return None,
+    };
+    let mut all: Option<IdSet> = None;
+    for (year, operator) in [(from, Comparison::GreaterOrEqual), (to, Comparison::Less)] {
+        let Some(year) = year else {
+            continue;
+        };
+        if !(1..9999).contains(&year) {
+            return None;
+        }
+        let first = format!("{year:04}-01-01");
+        let literals = [
+            (xsd::DATE, first.clone()),
+            (xsd::DATE_TIME, format!("{first}T00:00:00")),
+        ];
+        // Each restricts its own kind. The bounds of an id allow for every timezone.
+        for (datatype, lexical) in literals {
+            let first = Value::from_typed(&lexical, datatype.as_str());
+            let set = in_ranges(&IdRanges::new(operator, &first)?, &first, kinds);
+            all = Some(match all {
+                Some(before) => intersection(&before, &set),
+                None => set,
+            });
+        }
+    }
+    all
+}
+
 /// Returns all ids of a kind.
-fn all_of(kind: TermKind) -> Range<u64> {
+pub fn all_of(kind: TermKind) -> Range<u64> {
     let first = TermId::new(kind, 0).0;
     first..TermId::new(kind, TermId::PAYLOAD_MAX).0 + 1
 }
@@ -298,6 +389,8 @@ pub fn intersection(a: &[Range<u64>], b: &[Range<u64>]) -> IdSet {
 
 #[cfg(test)]
 mod tests {
+    use oxrdf::NamedNodeRef;
+
     use super::*;
 
     #[test]
@@ -320,5 +413,56 @@ mod tests {
         assert_eq!(prefix("abc"), None);
         assert_eq!(prefix("^abc|d"), None);
         assert_eq!(prefix("^(abc|d)"), None);
+    }
+
+    #[test]
+    fn years_restrict_dates_and_times_alone() {
+        let kinds = [
+            TermKind::Date,
+            TermKind::DateTime,
+            TermKind::TypedLiteral,
+            TermKind::Integer,
+        ];
+        let kinds = KindSet(kinds.iter().map(|kind| 1 << *kind as u32).sum());
+        let id = |lexical: &str, datatype: NamedNodeRef<'_>| {
+            Value::from_typed(lexical, datatype.as_str())
+                .to_inline()
+                .unwrap()
+                .0
+        };
+        let has = |operator, id: u64| {
+            let set = in_years(operator, 1999, kinds).unwrap();
+            set.iter().any(|range| range.contains(&id))
+        };
+        for (lexical, datatype) in [
+            ("1999-06-01", xsd::DATE),
+            ("1999-01-01+14:00", xsd::DATE),
+            ("1999-12-31-14:00", xsd::DATE),
+            ("1999-12-31T23:59:59", xsd::DATE_TIME),
+            ("1999-12-31T23:59:59-14:00", xsd::DATE_TIME),
+        ] {
+            assert!(has(Comparison::Equal, id(lexical, datatype)), "{lexical}");
+            assert!(
+                has(Comparison::LessOrEqual, id(lexical, datatype)),
+                "{lexical}"
+            );
+            assert!(
+                has(Comparison::GreaterOrEqual, id(lexical, datatype)),
+                "{lexical}"
+            );
+        }
+        for (lexical, datatype) in [
+            ("1998-06-01", xsd::DATE),
+            ("2000-06-01T00:00:00", xsd::DATE_TIME),
+        ] {
+            assert!(!has(Comparison::Equal, id(lexical, datatype)), "{lexical}");
+        }
+        assert!(has(Comparison::Less, id("1998-12-31", xsd::DATE)));
+        assert!(!has(Comparison::Less, id("1999-02-01", xsd::DATE)));
+        assert!(has(Comparison::Greater, id("2000-01-01Z", xsd::DATE)));
+        assert!(!has(Comparison::Greater, id("1999-02-01", xsd::DATE)));
+        assert!(has(Comparison::Equal, all_of(TermKind::TypedLiteral).start));
+        assert!(!has(Comparison::Equal, all_of(TermKind::Integer).start));
+        assert!(in_years(Comparison::Equal, 12_000, kinds).is_none());
     }
 }

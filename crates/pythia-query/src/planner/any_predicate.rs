@@ -3,6 +3,9 @@
 //! No order is sorted by an end alone. If few predicates have terms at that end that may pass, the pattern is read once for
 //! each of these predicates, in ranges of ids.
 
+use std::ops::Range;
+
+use hashbrown::HashSet;
 use pythia_rdf::TermId;
 use pythia_sparql::scope::variables_of;
 use pythia_store::statistics::KindSet;
@@ -14,11 +17,13 @@ use super::element::{Confined, Element, PatternGraph, PatternTerm, Triple};
 use super::group::{GroupFilter, Operands};
 use super::push_down::{MATCHES_MIN, may_pass, names_ids};
 use pythia_exec::error::QueryError;
-use pythia_exec::expression::id_set::{IdSet, intersection};
+use pythia_exec::expression::id_set::{IdSet, all_of, intersection, normal};
 use pythia_exec::plan::step::StepKind;
 
-/// Maximum number of predicates whose matches are counted.
-const PREDICATES_MAX: usize = 64;
+/// Maximum number of counts of a predicate's matches in a range of ids: at least, and as a part of the pattern's matches,
+/// because a count takes as long as reading some hundred matches.
+const COUNTS_MAX: usize = 64;
+const MATCHES_PER_COUNT: f64 = 2000.0;
 /// Least number of a pattern's matches, as a multiple of those that may pass.
 const MATCHES_PER_ROW: f64 = 4.0;
 
@@ -47,16 +52,27 @@ impl Planner<'_> {
         if !builder.is_unit() || !are_different || triple.count < MATCHES_MIN {
             return Ok(());
         }
+        let mut ends = Vec::new();
         for (end, slot) in [(End::Object, o), (End::Subject, s)] {
             if let Some(ids) = self.ids_of_filters(builder, filters, slot)?
-                && let Some((predicates, count)) = self.predicates_with(end, &ids, graph)?
-                && count * MATCHES_PER_ROW < triple.count
+                && let Some(passing) = self.passing(end, &ids, triple.count, graph)?
             {
-                // Quads with the other predicates are not read, nor those without matches.
-                self.snapshot.depend_on(&triple.constants());
-                confine(builder, triple, p, end, &ids, &predicates, count);
-                break;
+                ends.push(passing);
             }
+        }
+        if let [one, other] = &mut ends[..] {
+            one.keep_those_of(other);
+            other.keep_those_of(one);
+        }
+        let fewest = ends
+            .into_iter()
+            .min_by(|a, b| a.count().total_cmp(&b.count()));
+        if let Some(fewest) = fewest
+            && fewest.count() * MATCHES_PER_ROW < triple.count
+        {
+            // Quads with the other predicates are not read, nor those without matches.
+            self.snapshot.depend_on(&triple.constants());
+            confine(builder, triple, p, &fewest);
         }
         Ok(())
     }
@@ -89,13 +105,14 @@ impl Planner<'_> {
         Ok(all)
     }
 
-    /// Returns the predicates that have ids among these at an end, and the number of their matches; `None` if too many may.
-    fn predicates_with(
+    /// Returns the predicates that have ids among these at an end, of a pattern with this many matches; `None` if too many may.
+    fn passing(
         &self,
         end: End,
         ids: &IdSet,
+        matches: f64,
         graph: GraphFilter,
-    ) -> Result<Option<(Vec<TermId>, f64)>, QueryError> {
+    ) -> Result<Option<Passing>, QueryError> {
         let Some(statistics) = self.counts().of_store() else {
             return Ok(None);
         };
@@ -103,60 +120,81 @@ impl Planner<'_> {
             End::Subject => predicate.subject_kinds,
             End::Object => predicate.object_kinds,
         };
-        let may_have = |predicate: &&PredicateStatistics| {
-            kinds(predicate).iter().any(|kind| {
-                let of_kind = TermId::new(kind, 0).0..TermId::new(kind, TermId::PAYLOAD_MAX).0;
-                let mut ranges = ids.iter();
-                ranges.any(|range| range.start <= of_kind.end && of_kind.start < range.end)
-            })
-        };
-        let candidates = statistics.predicates.iter().filter(may_have);
-        let candidates: Vec<TermId> = candidates
-            .map(|counts| counts.predicate)
-            .take(PREDICATES_MAX + 1)
-            .collect();
-        if candidates.len() * ids.len() > PREDICATES_MAX {
-            return Ok(None);
+        let most = COUNTS_MAX.max((matches / MATCHES_PER_COUNT) as usize);
+        let mut candidates = Vec::new();
+        let mut counts = 0;
+        for predicate in &statistics.predicates {
+            let has_kind: Vec<Range<u64>> = kinds(predicate).iter().map(all_of).collect();
+            let possible = intersection(ids, &normal(has_kind));
+            counts += possible.len();
+            if counts > most {
+                return Ok(None);
+            }
+            if !possible.is_empty() {
+                candidates.push((predicate.predicate, possible));
+            }
         }
         let estimates = self.snapshot.estimates();
-        let (mut predicates, mut all) = (Vec::new(), 0.0);
-        for predicate in candidates {
+        let mut passing = Passing {
+            end,
+            ids: IdSet::new(),
+            predicates: Vec::new(),
+        };
+        for (predicate, possible) in candidates {
             let mut count = 0;
-            for range in ids {
-                count += estimates.count_range(predicate, end, range.clone(), graph)?;
+            for range in possible {
+                let found = estimates.count_range(predicate, end, range.clone(), graph)?;
+                if found > 0 {
+                    count += found;
+                    passing.ids.push(range);
+                }
             }
             if count > 0 {
-                predicates.push(predicate);
-                all += count as f64;
+                passing.predicates.push((predicate, count as f64));
             }
         }
-        Ok(Some((predicates, all)))
+        passing.ids = normal(passing.ids);
+        Ok(Some(passing))
     }
 }
 
-/// Binds the predicates, and restricts the pattern to these ids at an end.
-fn confine(
-    builder: &mut Builder,
-    triple: &mut Triple,
-    predicate: usize,
+/// The predicates of quads that may pass the filters over one of their ends.
+struct Passing {
     end: End,
-    ids: &IdSet,
-    predicates: &[TermId],
-    count: f64,
-) {
+    /// Ids at this end with which quads may pass.
+    ids: IdSet,
+    /// The predicates, with the number of such quads.
+    predicates: Vec<(TermId, f64)>,
+}
+
+impl Passing {
+    fn count(&self) -> f64 {
+        self.predicates.iter().map(|(_, count)| count).sum()
+    }
+
+    /// Drops the predicates that another end does not have.
+    fn keep_those_of(&mut self, other: &Self) {
+        let known: HashSet<TermId> = other.predicates.iter().map(|(id, _)| *id).collect();
+        self.predicates.retain(|(id, _)| known.contains(id));
+    }
+}
+
+/// Binds the predicates, and restricts the pattern to the ids at the end.
+fn confine(builder: &mut Builder, triple: &mut Triple, predicate: usize, passing: &Passing) {
+    let rows = passing.predicates.iter().map(|(id, _)| vec![id.0]);
     let values = StepKind::Values {
         slots: vec![predicate],
         keys: Vec::new(),
-        rows: predicates.iter().map(|id| vec![id.0]).collect(),
+        rows: rows.collect(),
     };
-    let found = predicates.len() as f64;
+    let found = passing.predicates.len() as f64;
     builder.push(values, found);
     builder.bind(predicate, found);
-    triple.count = count;
+    triple.count = passing.count();
     triple.distinct_predicates = found.max(1.0);
     triple.confined = Some(Confined {
-        end,
-        ids: ids.as_slice().into(),
-        count,
+        end: passing.end,
+        ids: passing.ids.as_slice().into(),
+        count: passing.count(),
     });
 }

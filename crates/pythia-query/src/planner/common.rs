@@ -6,12 +6,11 @@
 use std::cell::RefCell;
 
 use oxrdf::Variable;
-use pythia_sparql::scope::draws;
+use pythia_sparql::scope::{draws, has_exists};
 use rustc_hash::FxHashMap;
 use spargebra::algebra::{AggregateExpression, GraphPattern};
 
 use super::eager_aggregation::is_plain;
-use super::semi_join::has_exists;
 use pythia_exec::plan::dataset::GraphScope;
 use pythia_exec::plan::{Operator, Plan};
 

@@ -6,14 +6,14 @@
 //! ones are few, and a join finds them.
 
 use oxrdf::Variable;
-use pythia_sparql::scope::{Variables, certain, draws, in_scope, variables_of};
+use pythia_sparql::scope::{Variables, certain, draws, has_exists, in_scope, variables_of};
 use spargebra::algebra::{AggregateExpression, AggregateFunction, Expression, GraphPattern};
 
 use super::Planner;
 use super::builder::Planned;
 use super::components::{Operands, join};
 use super::group::conjuncts;
-use super::semi_join::{distinct, distinct_of_exists, has_exists};
+use super::semi_join::{distinct, distinct_of_exists};
 use super::sequence::project;
 use pythia_exec::error::QueryError;
 use pythia_exec::expression::exact_sum;

@@ -1,9 +1,7 @@
 //! Parts of a group that are linked by variables, as patterns of their own.
 
-use pythia_sparql::scope::{Variables, draws, in_scope, variables_of};
+use pythia_sparql::scope::{Variables, draws, has_exists, in_scope, variables_of};
 use spargebra::algebra::{Expression, GraphPattern};
-
-use super::semi_join::has_exists;
 
 /// The operands of a group and the conditions over it, with their variables.
 pub(super) struct Operands<'p> {

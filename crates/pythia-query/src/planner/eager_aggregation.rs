@@ -6,7 +6,7 @@
 //! and each sum counts as often as the other parts have solutions with the term.
 
 use oxrdf::Variable;
-use pythia_sparql::scope::{Variables, certain, draws, in_scope, variables_of};
+use pythia_sparql::scope::{Variables, certain, draws, has_exists, in_scope, variables_of};
 use spargebra::algebra::{AggregateExpression, AggregateFunction, Expression, GraphPattern};
 use spargebra::term::{NamedNodePattern, TermPattern, TriplePattern};
 
@@ -15,7 +15,6 @@ use super::builder::Planned;
 use super::components::{Operands, join};
 use super::group::conjuncts;
 use super::path_count::{counts_all, sum_of};
-use super::semi_join::has_exists;
 use super::sequence::project;
 use pythia_exec::error::QueryError;
 use pythia_exec::expression::exact_sum;

@@ -34,6 +34,8 @@ pub(crate) struct Triple {
     pub(super) object_kinds: Kinds,
     /// Ids to which filters restrict the subject or object, if the pattern is scanned.
     pub(crate) confined: Option<Confined>,
+    /// Slots for which VALUES list terms, each with the number of matches that have one of these terms.
+    pub(crate) listed: Vec<(usize, f64)>,
 }
 
 /// The graph of a pattern before ordering.
@@ -158,6 +160,7 @@ impl Triple {
             distinct_subjects: subjects.min(count).max(1.0),
             distinct_objects: objects.min(count).max(1.0),
             confined: None,
+            listed: Vec::new(),
             object_kinds,
             distinct_predicates: counts.predicates().min(count).max(1.0),
         })
@@ -177,6 +180,13 @@ impl Triple {
         };
         let is_its = matches!((end, slots), (PatternTerm::Slot(slot), [only]) if slot == *only);
         is_its.then(|| (confined.count / self.count).clamp(1e-9, 1.0))
+    }
+
+    /// Returns the share of the matches that VALUES for a slot keep, and the number of the slot's distinct terms.
+    pub(crate) fn share_listed(&self, slot: usize) -> Option<(f64, f64)> {
+        let (_, count) = self.listed.iter().find(|(listed, _)| *listed == slot)?;
+        let (_, distinct) = self.slots().find(|(other, _)| *other == slot)?;
+        Some(((count / self.count).clamp(1e-9, 1.0), distinct))
     }
 
     /// Returns the variables, each with the number of distinct terms that it can have.

@@ -15,6 +15,7 @@ use super::builder::{Builder, StandIns};
 use super::element::Kinds;
 use super::group::{GroupFilter, Operands};
 use pythia_exec::error::QueryError;
+use pythia_exec::expression::id_set::always_passes;
 use pythia_exec::plan::dataset::GraphScope;
 use pythia_exec::plan::expression::SlotExpression;
 use pythia_exec::plan::step::StepKind;
@@ -133,6 +134,65 @@ impl Planner<'_> {
                 ..QuadPattern::default()
             });
         }
+    }
+
+    /// Removes tests of a term's kind that all terms of a predicate's subjects or objects pass.
+    pub(super) fn drop_true(
+        &self,
+        group: &Operands<'_>,
+        filters: &mut Vec<GroupFilter<'_>>,
+    ) -> Result<(), QueryError> {
+        let mut place = 0;
+        while place < filters.len() {
+            if self.is_true(group, filters[place].expression)? {
+                filters.remove(place);
+            } else {
+                place += 1;
+            }
+        }
+        Ok(())
+    }
+
+    fn is_true(&self, group: &Operands<'_>, filter: &Expression) -> Result<bool, QueryError> {
+        let Expression::FunctionCall(function, arguments) = filter else {
+            return Ok(false);
+        };
+        let [Expression::Variable(variable)] = &arguments[..] else {
+            return Ok(false);
+        };
+        for triple in &group.triples {
+            let kinds = match self.subject_kinds(variable, triple)? {
+                Some(kinds) => kinds,
+                None => self.kinds_in(variable, triple)?,
+            };
+            if always_passes(function, kinds.set) {
+                self.depend_on_kinds(kinds);
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    /// Returns the kinds of the subjects of a pattern's predicate, if the variable is the subject.
+    fn subject_kinds(
+        &self,
+        variable: &Variable,
+        triple: &TriplePattern,
+    ) -> Result<Option<Kinds>, QueryError> {
+        let NamedNodePattern::NamedNode(predicate) = &triple.predicate else {
+            return Ok(None);
+        };
+        if term_variable(&triple.subject).as_ref() != Some(variable) {
+            return Ok(None);
+        }
+        let Some(predicate) = self.id_of(&predicate.clone().into())? else {
+            return Ok(None);
+        };
+        let statistics = self.counts().predicate(predicate)?;
+        Ok(statistics.map(|statistics| Kinds {
+            set: statistics.subject_kinds,
+            predicate: Some(predicate),
+        }))
     }
 
     /// Returns the kinds of a variable's terms, according to the pattern that allows the fewest.

@@ -12,8 +12,8 @@ use pythia_store::GraphFilter;
 use spargebra::algebra::{Expression, GraphPattern, PropertyPathExpression};
 use spargebra::term::{NamedNodePattern, TermPattern, TriplePattern};
 
+use super::bind;
 use super::builder::Builder;
-use super::constant_bind;
 use super::element::{Element, PatternGraph, PatternTerm, Triple};
 use super::labelled;
 use super::outer_join;
@@ -86,9 +86,8 @@ impl Planner<'_> {
         inner: &GraphPattern,
         graph: &GraphScope,
     ) -> Planning {
-        if let Some(inside) = constant_bind::inside(builder, expression, inner) {
-            self.extend_filter(builder, &inside.filter, inside.pattern, graph)?;
-            return self.push_bind(builder, inside.variable, inside.constant, graph);
+        if let Some(moved) = bind::moved_filter(builder, expression, inner) {
+            return self.extend(builder, &moved, graph);
         }
         let inserted = self.inserted.iter().map(|(variable, _)| variable);
         let inserted: Variables = inserted.chain(&builder.inserted).cloned().collect();
@@ -183,12 +182,12 @@ impl Planner<'_> {
         })?;
         let mut filters = std::mem::take(&mut group.filters);
         let outer = builder.stand_ins();
-        let listed = self.substitute(builder, &mut group, &mut filters, graph)?;
-        self.unify_equal(builder, &group, &mut filters)?;
+        let listed = self.simplify(builder, &mut group, &mut filters, graph)?;
         match self.elements(builder, &group, graph)? {
             Some((mut elements, unfinished)) => {
                 self.list_predicates(builder, &group, &filters, &mut elements)?;
                 let hints = self.push_down(builder, &filters, &listed, &mut elements)?;
+                self.count_listed(builder, &group.operands, &mut elements)?;
                 let mut placement = Placement {
                     unfinished,
                     filters: &mut filters,
@@ -227,6 +226,21 @@ impl Planner<'_> {
             self.push_filter(builder, filter.expression, graph)?;
         }
         self.drop_matched(builder, unmatched, graph)
+    }
+
+    /// Applies filters to the patterns of a group where that says all that they say. Returns those that an operand of the
+    /// group has replaced.
+    fn simplify<'p>(
+        &self,
+        builder: &mut Builder,
+        group: &mut Operands<'_>,
+        filters: &mut Vec<GroupFilter<'p>>,
+        graph: &GraphScope,
+    ) -> Result<Vec<GroupFilter<'p>>, QueryError> {
+        let listed = self.substitute(builder, group, filters, graph)?;
+        self.unify_equal(builder, group, filters)?;
+        self.drop_true(group, filters)?;
+        Ok(listed)
     }
 
     /// Joins those operands of the rest from whose solutions the patterns of the group can start, because these always

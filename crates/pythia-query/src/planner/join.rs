@@ -163,7 +163,7 @@ impl Planner<'_> {
     }
 
     /// Drops the solutions that are compatible with a solution of the right side and share a variable with
-    /// it. Looks up each solution if that is equivalent and the left side is smaller.
+    /// it. Tests each solution as NOT EXISTS does if that is equivalent and the left side is smaller.
     pub(super) fn minus(
         &self,
         builder: &mut Builder,
@@ -183,15 +183,8 @@ impl Planner<'_> {
             && builder.known.rows < alone.rows
             && can_seed(right, &builder.variables())
         {
-            match builder.inside(|builder| self.extend(builder, right, graph)) {
-                Ok((steps, _)) => {
-                    let rows = builder.known.rows * 0.5;
-                    builder.push(StepKind::Without(steps), rows);
-                    return Ok(());
-                }
-                Err(PlanError::Alone) => {}
-                Err(error) => return Err(error),
-            }
+            let exists = Expression::Exists(Box::new(right.clone()));
+            return self.push_filter(builder, &Expression::Not(Box::new(exists)), graph);
         }
         hash_join(builder, alone, |_| JoinKind::Minus)
     }

@@ -7,12 +7,12 @@
 
 mod any_predicate;
 mod bgp;
+mod bind;
 pub(crate) mod builder;
 mod cached;
 mod common;
 mod complement;
 mod components;
-mod constant_bind;
 mod constants;
 mod eager_aggregation;
 mod early_count;
@@ -25,6 +25,7 @@ mod join;
 mod join_method;
 mod labelled;
 mod lateral;
+mod limit;
 mod long;
 mod metadata;
 mod operand;

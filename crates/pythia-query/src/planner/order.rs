@@ -255,7 +255,8 @@ impl<'a> OrderSearch<'a> {
                 self.look()?;
                 self.methods(&state, element, &mut methods)?;
                 for method in &methods {
-                    let score = method.cost + method.rows * LEFT_BEHIND;
+                    let joined = state.mask | 1 << element | method.members;
+                    let score = method.cost + self.estimate_of(joined)?.rows() * LEFT_BEHIND;
                     if best.as_ref().is_none_or(|(least, ..)| score < *least) {
                         best = Some((score, element, *method));
                     }
@@ -457,11 +458,39 @@ impl<'a> OrderSearch<'a> {
             Element::Path(path) => joined.path_method(path),
             Element::Triple(_) => unreachable!("triple patterns are estimated together"),
         };
-        let factor = match joined.rows > 0.0 {
-            true => method.rows / joined.rows,
-            false => 0.0,
+        let factor = match (self.share_listed(before, other), joined.rows > 0.0) {
+            (Some(share), _) => share,
+            (None, true) => method.rows / joined.rows,
+            (None, false) => 0.0,
         };
         Ok(self.sets.of_other(before, other, factor))
+    }
+
+    /// Returns the share of the solutions of a set that VALUES keep, if their terms' matches were counted: the matches of
+    /// each pattern are those with the terms, and the terms are the distinct ones.
+    fn share_listed(&self, set: u64, other: usize) -> Option<f64> {
+        let Element::Operand(Operand {
+            inside: Inside::Rows(terms),
+            slots,
+            ..
+        }) = &self.elements[other]
+        else {
+            return None;
+        };
+        let [(slot, _)] = slots[..] else {
+            return None;
+        };
+        let (mut share, mut least, mut patterns) = (1.0, f64::MAX, 0);
+        for index in members(set) {
+            if let Element::Triple(triple) = &self.elements[index]
+                && let Some((kept, distinct)) = triple.share_listed(slot)
+            {
+                share *= kept * distinct / terms;
+                least = distinct.min(least);
+                patterns += 1;
+            }
+        }
+        (patterns > 0).then(|| share * terms / least)
     }
 
     /// Lists the methods to join an element alone. `rows` is the number of solutions after it; by default it is

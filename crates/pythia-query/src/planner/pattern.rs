@@ -7,7 +7,7 @@ use spargebra::term::GroundTerm;
 use super::builder::{Builder, Planned};
 use super::group::{GroupFilter, Operands, take_apart};
 use super::join::hash_join;
-use super::{PlanError, Planner, Planning, push_down};
+use super::{PlanError, Planner, Planning, bind, push_down};
 use pythia_exec::error::QueryError;
 use pythia_exec::plan::dataset::GraphScope;
 use pythia_exec::plan::expression::SlotExpression;
@@ -55,6 +55,9 @@ impl Planner<'_> {
         self.evaluation.check()?;
         match pattern {
             GraphPattern::Bgp { .. } | GraphPattern::Path { .. } | GraphPattern::Join { .. } => {
+                if let Some(moved) = bind::moved(builder, pattern) {
+                    return self.extend(builder, &moved, graph);
+                }
                 let mut group = Operands::default();
                 take_apart(pattern, &mut group);
                 self.extend_group(builder, group, graph)
@@ -222,7 +225,7 @@ impl Planner<'_> {
 }
 
 /// Converts a term of VALUES.
-fn ground(term: &GroundTerm) -> Term {
+pub(super) fn ground(term: &GroundTerm) -> Term {
     match term {
         GroundTerm::NamedNode(node) => node.clone().into(),
         GroundTerm::Literal(literal) => literal.clone().into(),

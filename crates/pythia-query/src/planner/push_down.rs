@@ -1,27 +1,32 @@
 //! Pushes filters into scans: comparisons and prefixes become ranges of ids. Also estimates the selectivity
 //! of filters.
 
+use std::borrow::Cow;
 use std::ops::Range;
 
+use hashbrown::HashSet;
 use oxrdf::Variable;
 use pythia_rdf::TermId;
 use pythia_sparql::scope::variables_of;
 use pythia_store::End;
 use pythia_store::statistics::KindSet;
-use spargebra::algebra::{Expression, Function};
+use spargebra::algebra::{Expression, Function, GraphPattern};
 
 use super::Planner;
 use super::builder::Builder;
 use super::element::{Confined, Element, FilterHint, PatternGraph, PatternTerm, Triple};
 use super::group::GroupFilter;
+use super::pattern::ground;
 use pythia_exec::error::QueryError;
 use pythia_exec::expression::CompiledExpression;
-use pythia_exec::expression::id_set::{IdSet, intersection, normal};
+use pythia_exec::expression::id_set::{IdSet, all_of, intersection, normal};
 
 /// Minimum matches of a pattern for which ranges are worthwhile.
 pub(super) const MATCHES_MIN: f64 = 1000.0;
 /// Maximum number of ranges; more are merged into one, because each costs a seek.
 const RANGES_MAX: usize = 64;
+/// Maximum number of terms of VALUES whose matches are counted.
+const LISTED_MAX: usize = 16;
 
 impl Planner<'_> {
     /// Restricts patterns by the filters over one variable. `listed` are filters that an operand of the group has replaced.
@@ -54,6 +59,55 @@ impl Planner<'_> {
             }
         }
         Ok(hints)
+    }
+
+    /// Counts the matches of patterns with the terms that VALUES of the group list for a variable.
+    pub(super) fn count_listed(
+        &self,
+        builder: &mut Builder,
+        operands: &[Cow<'_, GraphPattern>],
+        elements: &mut [Element],
+    ) -> Result<(), QueryError> {
+        for operand in operands {
+            let GraphPattern::Values {
+                variables,
+                bindings,
+            } = &**operand
+            else {
+                continue;
+            };
+            let [variable] = &variables[..] else {
+                continue;
+            };
+            if bindings.len() > LISTED_MAX || bindings.iter().any(|row| row[0].is_none()) {
+                continue;
+            }
+            let slot = builder.slot(variable);
+            let terms: HashSet<_> = bindings.iter().flatten().flatten().collect();
+            for element in &mut *elements {
+                let Element::Triple(triple) = element else {
+                    continue;
+                };
+                let is_its = |place: PatternTerm| place == PatternTerm::Slot(slot);
+                if triple.count < MATCHES_MIN || is_its(triple.subject) == is_its(triple.object) {
+                    continue;
+                }
+                let mut count = 0.0;
+                for term in &terms {
+                    let mut pattern = triple.constants();
+                    let id = self.id_of(&ground(term))?;
+                    match is_its(triple.subject) {
+                        true => pattern.subject = id,
+                        false => pattern.object = id,
+                    }
+                    if id.is_some() {
+                        count += self.counts().expected(&pattern)?;
+                    }
+                }
+                triple.listed.push((slot, count));
+            }
+        }
+        Ok(())
     }
 
     /// Restricts the patterns with the variable's slot to ids that can pass the filter.
@@ -96,7 +150,8 @@ impl Planner<'_> {
         }))
     }
 
-    /// Restricts a pattern to the ids among `wanted` that can occur at its end, and counts its matches.
+    /// Restricts a pattern to the ids among `wanted` that can occur at its end, and counts its matches. A restriction of
+    /// the other end stays if it has fewer.
     fn confine_triple(
         &self,
         triple: &mut Triple,
@@ -107,15 +162,11 @@ impl Planner<'_> {
         let PatternGraph::Filter(graph) = triple.graph else {
             return Ok(());
         };
-        let there = self
-            .kinds_at(end, predicate)?
-            .iter()
-            .map(|kind| TermId::new(kind, 0).0..TermId::new(kind, TermId::PAYLOAD_MAX).0 + 1);
+        let there = self.kinds_at(end, predicate)?.iter().map(all_of);
         let mut ids = intersection(wanted, &normal(there.collect()));
-        if let Some(before) = &triple.confined {
-            if before.end != end {
-                return Ok(());
-            }
+        if let Some(before) = &triple.confined
+            && before.end == end
+        {
             ids = intersection(&ids, &before.ids);
         }
         if ids.len() > RANGES_MAX {
@@ -135,11 +186,15 @@ impl Planner<'_> {
                 kept.push(range);
             }
         }
-        triple.confined = Some(Confined {
-            end,
-            ids: kept.into(),
-            count: count as f64,
-        });
+        let count = count as f64;
+        let is_best = match &triple.confined {
+            Some(before) => before.end == end || count < before.count,
+            None => true,
+        };
+        if is_best {
+            let ids = kept.into();
+            triple.confined = Some(Confined { end, ids, count });
+        }
         Ok(())
     }
 }
@@ -194,7 +249,15 @@ pub(super) fn names_ids(filter: &Expression) -> bool {
             Function::StrStarts | Function::Regex | Function::LangMatches,
             arguments,
         ) => arguments.iter().skip(1).all(is_constant),
-        E::Not(inner) => matches!(**inner, E::FunctionCall(..)) && names_ids(inner),
+        E::Not(inner) => match &**inner {
+            E::FunctionCall(..) => names_ids(inner),
+            E::Equal(a, b) => {
+                let is_tag =
+                    |e: &E| matches!(e, E::FunctionCall(Function::Datatype | Function::Lang, _));
+                is_constant(a) && is_tag(b) || is_tag(a) && is_constant(b)
+            }
+            _ => false,
+        },
         E::FunctionCall(
             Function::IsIri
             | Function::IsBlank

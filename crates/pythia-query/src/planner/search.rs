@@ -9,7 +9,7 @@ use oxrdf::{NamedNode, Variable};
 use pythia_rdf::TermId;
 use pythia_sparql::path_expansion;
 use pythia_sparql::path_search::{Edges, PathSearch as Request, WeightOption};
-use pythia_sparql::scope::{Variables, term_variable, variables_of};
+use pythia_sparql::scope::{Variables, has_exists, term_variable, variables_of};
 use pythia_store::GraphFilter;
 use spargebra::algebra::{Expression, GraphPattern, PropertyPathExpression};
 use spargebra::term::{NamedNodePattern, TermPattern, TriplePattern};
@@ -427,8 +427,4 @@ fn first_edges(
         }
         Path::OneOrMore(inner) => first_edges(inner, inverse, first),
     }
-}
-
-fn has_exists(expression: &Expression) -> bool {
-    expression.to_string().contains("EXISTS")
 }

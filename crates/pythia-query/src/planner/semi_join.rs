@@ -21,6 +21,10 @@ use pythia_exec::plan::operators::JoinKind;
 
 /// Least number of matches of each pattern of the group, as a multiple of the solutions to begin with.
 const MATCHES_PER_SOLUTION: f64 = 4.0;
+/// Least cost of testing the rows of the group, as a multiple of the cost of the solutions to begin with.
+const TESTS_PER_SOLUTIONS: f64 = 2.0;
+/// Cost of joining the group with one solution to begin with, in microseconds.
+const BEGIN: f64 = 0.1;
 /// Number of solutions that are hashed in the time of testing one row.
 const HASHED_PER_TEST: f64 = 4.0;
 
@@ -104,28 +108,70 @@ impl Planner<'_> {
         if !builder.is_unit() || !self.has_patterns_alone(group, graph) {
             return Ok(());
         }
-        let mut fewest: Option<(f64, usize, GraphPattern)> = None;
+        let mut fewest: Option<(Solutions, usize, Distinct)> = None;
         for (place, filter) in group.filters.iter().enumerate() {
             let Some(pattern) = distinct_pattern(filter.expression, &filter.waits_for) else {
                 continue;
             };
-            let rows = self.rows_alone(&pattern.body, graph)?;
-            if fewest.as_ref().is_none_or(|(least, ..)| rows < *least) {
-                fewest = Some((rows, place, pattern.distinct));
+            let alone = self.solutions(&pattern.body, graph, Builder::new())?;
+            if fewest
+                .as_ref()
+                .is_none_or(|(least, ..)| alone.rows < least.rows)
+            {
+                fewest = Some((alone, place, pattern));
             }
         }
-        if let Some((rows, place, pattern)) = fewest
-            && self.has_more_matches(group, graph, rows * MATCHES_PER_SOLUTION)?
+        if let Some((alone, place, pattern)) = fewest
+            && (self.has_more_matches(group, graph, alone.rows * MATCHES_PER_SOLUTION)?
+                || self.costs_less(alone, &pattern.body, group, place, graph)?)
         {
             group.filters.remove(place);
-            self.join(builder, &pattern, graph)?;
+            self.join(builder, &pattern.distinct, graph)?;
         }
         Ok(())
     }
 
+    /// Returns whether the solutions of an `EXISTS` cost far less than testing the rows of the group, most of which have no
+    /// match.
+    fn costs_less(
+        &self,
+        alone: Solutions,
+        pattern: &GraphPattern,
+        group: &Operands<'_>,
+        place: usize,
+        graph: &GraphScope,
+    ) -> Result<bool, PlanError> {
+        let Some((elements, _)) = self.elements(&mut Builder::new(), group, graph)? else {
+            return Ok(false);
+        };
+        let tested = elements
+            .iter()
+            .fold(f64::MAX, |least, element| match element {
+                Element::Triple(triple) => least.min(triple.count),
+                Element::Path(_) | Element::Operand(_) => least,
+            });
+        if alone.rows > tested {
+            return Ok(false);
+        }
+        let mut shared: Vec<Variable> = group.filters[place].waits_for.iter().cloned().collect();
+        shared.sort_unstable_by(|a, b| a.as_str().cmp(b.as_str()));
+        let tests = self.solutions(pattern, graph, Builder::fed(&shared, tested as usize))?;
+        let cost = alone.cost * TESTS_PER_SOLUTIONS + alone.rows * BEGIN;
+        Ok(tests.rows <= tested && cost <= tests.cost)
+    }
+
     /// Estimates the solutions of a pattern by itself.
     fn rows_alone(&self, pattern: &GraphPattern, graph: &GraphScope) -> Result<f64, PlanError> {
-        let mut scratch = Builder::new();
+        Ok(self.solutions(pattern, graph, Builder::new())?.rows)
+    }
+
+    /// Estimates the solutions of a pattern after those of a pipeline.
+    fn solutions(
+        &self,
+        pattern: &GraphPattern,
+        graph: &GraphScope,
+        mut scratch: Builder,
+    ) -> Result<Solutions, PlanError> {
         let element = Element::Operand(self.operand(&mut scratch, 0, pattern, graph)?);
         let elements = [element];
         let slots = scratch.slots.len();
@@ -134,12 +180,18 @@ impl Planner<'_> {
         let search = OrderSearch::new(&elements, &[], slots, self.snapshot, counts, governor);
         let start = Start {
             known: &scratch.known,
-            unit: true,
+            unit: scratch.is_unit(),
             slots,
             samples: &self.samples,
         };
         let found = search.find(&start, &[0])?;
-        Ok(found.order.first().map_or(0.0, |(_, method)| method.rows))
+        Ok(found
+            .order
+            .first()
+            .map_or_else(Solutions::default, |(_, method)| Solutions {
+                rows: method.rows,
+                cost: method.cost,
+            }))
     }
 
     /// Returns whether one pattern has far fewer solutions than any triple pattern of another one has matches.
@@ -173,6 +225,13 @@ impl Planner<'_> {
             })
         }))
     }
+}
+
+/// The estimated number of solutions, and their cost.
+#[derive(Clone, Copy, Default)]
+struct Solutions {
+    rows: f64,
+    cost: f64,
 }
 
 /// The pattern of an `EXISTS`, and the distinct terms that its solutions give the shared variables.
@@ -212,26 +271,6 @@ pub(super) fn distinct_of_exists(exists: &Expression, shared: &Variables) -> Opt
         true => body,
         false => distinct,
     })
-}
-
-/// Returns whether an expression has an `EXISTS`, or may have one.
-pub(super) fn has_exists(expression: &Expression) -> bool {
-    use Expression as E;
-    match expression {
-        E::Equal(a, b)
-        | E::SameTerm(a, b)
-        | E::Less(a, b)
-        | E::LessOrEqual(a, b)
-        | E::Greater(a, b)
-        | E::GreaterOrEqual(a, b)
-        | E::Or(a, b)
-        | E::And(a, b) => has_exists(a) || has_exists(b),
-        E::Not(a) => has_exists(a),
-        E::In(a, list) => has_exists(a) || list.iter().any(has_exists),
-        E::FunctionCall(_, arguments) => arguments.iter().any(has_exists),
-        E::Variable(_) | E::NamedNode(_) | E::Literal(_) => false,
-        _ => true,
-    }
 }
 
 /// Returns the pattern of the distinct terms that a pattern's solutions give these variables.

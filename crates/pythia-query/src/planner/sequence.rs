@@ -11,6 +11,7 @@ use spargebra::algebra::{
 
 use super::Planner;
 use super::builder::Planned;
+use super::limit;
 use super::outer_join;
 use super::path_count::{counts_all, sum_of};
 use pythia_exec::error::QueryError;
@@ -162,7 +163,21 @@ impl Planner<'_> {
                 )?;
                 project(sorted, variables)
             }
-            other => self.plan(other, graph, needed)?,
+            GraphPattern::Project {
+                inner: first,
+                variables,
+            } => {
+                let limited = self.limited(first, &[], limit, graph);
+                let limited = limited.map(|inner| GraphPattern::Project {
+                    inner: Box::new(inner),
+                    variables: variables.clone(),
+                });
+                self.plan(limited.as_ref().unwrap_or(inner), graph, needed)?
+            }
+            other => {
+                let limited = self.limited(other, &[], limit, graph);
+                self.plan(limited.as_ref().unwrap_or(other), graph, needed)?
+            }
         };
         let rows = length.map_or(planned.rows, |l| planned.rows.min(l as f64));
         let slice = Operator::Slice(Slice { start, length });
@@ -170,6 +185,20 @@ impl Planner<'_> {
             rows,
             ..planned.above(|input| (slice, input))
         })
+    }
+
+    /// Returns a pattern that drops solutions beyond a limit before OPTIONALs and BINDs; `None` if there is nothing to drop.
+    fn limited(
+        &self,
+        pattern: &GraphPattern,
+        keys: &[OrderExpression],
+        limit: Option<usize>,
+        graph: &GraphScope,
+    ) -> Option<GraphPattern> {
+        match graph.is_fixed() && self.inserted.is_empty() {
+            true => limit::limited(pattern, keys, limit?),
+            false => None,
+        }
     }
 
     fn order_by(
@@ -187,7 +216,8 @@ impl Planner<'_> {
                 wanted.extend(variables_of(e));
             }
         }
-        let planned = self.plan(inner, graph, wanted.as_ref())?;
+        let limited = self.limited(inner, keys, limit, graph);
+        let planned = self.plan(limited.as_ref().unwrap_or(inner), graph, wanted.as_ref())?;
         let keys = keys
             .iter()
             .map(|key| {

@@ -3,13 +3,12 @@
 //! A filter over keys of the groups, and the terms that the patterns outside give the keys, select whole groups. So they
 //! apply to the pattern that is grouped, and the other groups are not made.
 
-use pythia_sparql::scope::{Variables, certain, draws, in_scope, variables_of};
+use pythia_sparql::scope::{Variables, certain, draws, has_exists, in_scope, variables_of};
 use spargebra::algebra::GraphPattern;
 
 use super::builder::Builder;
 use super::components::join;
 use super::group::{GroupFilter, Operands};
-use super::semi_join::has_exists;
 use super::{PlanError, Planner, sequence};
 use pythia_exec::plan::dataset::GraphScope;
 
