@@ -1,23 +1,12 @@
 //! Real data, known answers, and agreement with Oxigraph on the published query sets.
 
-use std::fs::File;
-use std::io::Read;
 use std::path::Path;
 
 use pythia::{Database, QueryError};
 
-use crate::support::{Answer, Peer, database, ours, shared_data};
+use crate::support::{Answer, Peer, database, ours, read_zst, shared_data};
 
 const YAGO: &str = "http://yago-knowledge.org/resource/";
-
-fn read_zst(path: &Path) -> String {
-    let mut text = String::new();
-    zstd::stream::read::Decoder::new(File::open(path).unwrap())
-        .unwrap()
-        .read_to_string(&mut text)
-        .unwrap();
-    text
-}
 
 fn count(database: &Database, pattern: &str) -> String {
     let query = format!("PREFIX y: <{YAGO}> SELECT (COUNT(*) AS ?n) {{ {pattern} }}");

@@ -1,8 +1,9 @@
 //! Loading text into stores, and answers in a form that can be compared.
 
 use std::collections::VecDeque;
-use std::io::Cursor;
-use std::path::PathBuf;
+use std::fs::File;
+use std::io::{Cursor, Read};
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, Once};
 use std::time::{Duration, Instant};
@@ -430,4 +431,14 @@ pub(crate) fn shared_data() -> Option<PathBuf> {
         folder.display()
     );
     None
+}
+
+/// Reads a compressed text.
+pub(crate) fn read_zst(path: &Path) -> String {
+    let mut text = String::new();
+    zstd::stream::read::Decoder::new(File::open(path).unwrap())
+        .unwrap()
+        .read_to_string(&mut text)
+        .unwrap();
+    text
 }
