@@ -332,3 +332,59 @@ fn conditions_turn_optionals_into_joins() {
         ?s <http://e/next> ?n OPTIONAL { ?s <http://e/rare> ?r } FILTER(?r != \"rare 30\") }";
     checked(&data, &format!("SELECT ?x ?r ?s {{ {from_outside} }}"));
 }
+
+#[test]
+fn years_and_texts_are_ranges() {
+    const XSD: &str = "http://www.w3.org/2001/XMLSchema#";
+    let mut data = String::new();
+    for n in 0..3000 {
+        let date = match n % 5 {
+            0 => format!("\"{}-02-03\"^^<{XSD}date>", 1900 + n % 100),
+            1 => format!("\"{}-12-31T23:00:00Z\"^^<{XSD}dateTime>", 1900 + n % 100),
+            2 => format!("\"{}\"^^<{XSD}gYear>", 1900 + n % 100),
+            3 => format!("\"{}-01-01+14:00\"^^<{XSD}date>", 1900 + n % 100),
+            _ => format!("\"{}-02\"", 1900 + n % 100),
+        };
+        data.push_str(&format!("<http://e/{n}> <http://e/on> {date} .\n"));
+        data.push_str(&format!(
+            "<http://e/{n}> <http://e/at> <http://e/place{}> .\n",
+            n % 300
+        ));
+        data.push_str(&format!(
+            "<http://e/{n}> <http://e/note> \"note {n}\"@en .\n"
+        ));
+    }
+    for filter in [
+        "YEAR(?d) = 1950",
+        "YEAR(?d) >= 1990",
+        "1905 > YEAR(?d)",
+        "YEAR(?d) <= 1901 || YEAR(?d) > 1998",
+    ] {
+        let plan = checked(
+            &data,
+            &format!("SELECT ?s ?d {{ ?s <http://e/on> ?d FILTER({filter}) }}"),
+        );
+        let read = part(&plan, "Ranges(Pos)").measured.unwrap().rows;
+        // The text forms of dates are years of none, and years have no bounds here.
+        assert!(read < 1600, "{filter}\n{plan}");
+    }
+    let plan = checked(
+        &data,
+        "SELECT ?s ?p { ?s <http://e/at> ?p FILTER(STR(?p) = \"http://e/place7\" || STR(?p) = \"http://e/place77\") }",
+    );
+    assert!(
+        part(&plan, "Ranges(Pos)").measured.unwrap().rows < 200,
+        "{plan}"
+    );
+    for query in [
+        "SELECT ?s ?p ?d { ?s ?p ?d FILTER(DATATYPE(?d) != <http://www.w3.org/2001/XMLSchema#string> && LANG(?d) = \"\") }",
+        "SELECT ?s ?p ?d { ?s ?p ?d FILTER(LANG(?d) != \"\") }",
+        "SELECT ?s ?p ?d { ?s ?p ?d FILTER(LANG(?d) != \"en\") }",
+        "SELECT ?s ?p ?d { ?s ?p ?d FILTER(isIRI(?s) && isLiteral(?d) && YEAR(?d) = 1999) }",
+        "SELECT ?s ?p { ?s <http://e/at> ?p FILTER(isIRI(?p) && isIRI(?s)) }",
+        "SELECT ?s ?d { ?s <http://e/on> ?d FILTER(STR(?d) = \"1950\") }",
+        "SELECT ?s ?d { ?s <http://e/on> ?d FILTER(isLiteral(?d) && STR(?d) = \"1950-02-03\") }",
+    ] {
+        checked(&data, query);
+    }
+}

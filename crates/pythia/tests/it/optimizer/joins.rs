@@ -1,6 +1,6 @@
 //! The order and the method of joins.
 
-use pythia::{Database, Options};
+use pythia::{Database, Options, PlanNode};
 
 use super::{REVIEWS_OF_MAKERS, checked, has, items, market, part, rows};
 use crate::support::{Peer, analyze, database, database_with, ours, restless, writable};
@@ -333,4 +333,101 @@ fn deeply_nested_unions_are_planned_soon() {
     }
     let answer = ours(&database, &format!("SELECT ?s {{ {pattern} }}")).unwrap();
     assert_eq!(answer.lines.len(), 50);
+}
+
+#[test]
+fn a_bind_is_no_border_for_joins_and_filters() {
+    let data = items(2000);
+    // The rare ones come first, and the filter is applied before the BIND.
+    let plan = checked(
+        &data,
+        "SELECT ?s ?l ?x { ?s <http://e/label> ?l BIND(STRLEN(?l) AS ?x) ?s <http://e/rare> ?r FILTER(?x > 8) }",
+    );
+    assert!(rows_of(&plan, "Bind") <= 10, "{plan}");
+    assert!(plan.pages() < 60, "{plan}");
+    let plan = checked(
+        &data,
+        "SELECT ?s ?n { BIND(\"label 77\" AS ?want) ?s <http://e/next> ?n . ?s <http://e/label> ?l FILTER(?l = ?want) }",
+    );
+    assert!(plan.pages() < 20, "{plan}");
+    for query in [
+        // Errors leave the variable unbound; not every use of it can be replaced.
+        "SELECT ?s ?x { ?s <http://e/rare> ?l BIND(?l + 1 AS ?x) ?s <http://e/next> ?n FILTER(!BOUND(?x)) }",
+        "SELECT ?s ?x { ?s <http://e/rare> ?l BIND(?l + 1 AS ?x) ?s <http://e/next> ?n FILTER(COALESCE(?x, 0) = 0) }",
+        "SELECT ?s ?x { ?s <http://e/rare> ?l BIND(STR(?l) AS ?x) ?s <http://e/next> ?n
+            FILTER(?x != \"rare 0\" && EXISTS { ?s <http://e/rare> ?x } && STRLEN(?x) > 6) }",
+        // The variable is also bound elsewhere, or reads what is bound only elsewhere.
+        "SELECT ?s ?x { ?s <http://e/rare> ?l . ?s <http://e/next> ?n BIND(?n AS ?x) ?x <http://e/label> ?k FILTER(?x != <http://e/3>) }",
+        "SELECT ?s ?x { { BIND(?n AS ?x) } ?s <http://e/rare> ?l . ?s <http://e/next> ?n FILTER(!BOUND(?x)) }",
+        "SELECT ?s ?x { { ?s <http://e/rare> ?l OPTIONAL { ?s <http://e/none> ?n } BIND(?n AS ?x) } ?s <http://e/next> ?n
+            FILTER(!BOUND(?x)) }",
+        // One BIND after the other, in groups, and inside other patterns.
+        "SELECT ?s ?t ?l ?k ?x ?y ?z { { ?s <http://e/rare> ?l BIND(STRLEN(?l) AS ?x) BIND(?x * 2 AS ?y) } { ?t <http://e/rare> ?k BIND(STRLEN(?k) AS ?z) }
+            ?s <http://e/next> ?t FILTER(?y > ?z && ?x < 9) }",
+        "SELECT ?s ?l ?v ?x ?n { ?s <http://e/rare> ?l OPTIONAL { ?s <http://e/value> ?v BIND(?v + 1 AS ?x) ?s <http://e/next> ?n FILTER(?x > 900) } }",
+        "SELECT ?s ?l ?v ?x ?m ?n { ?s <http://e/rare> ?l { ?s <http://e/value> ?v BIND(?v + 1 AS ?x) ?s <http://e/next> ?n FILTER(?x > 900) }
+            UNION { ?s <http://e/value> ?x BIND(?l AS ?m) ?s <http://e/next> ?n FILTER(!BOUND(?m)) } }",
+        "SELECT ?s { ?s <http://e/rare> ?l FILTER(EXISTS { ?s <http://e/value> ?v BIND(?v + 1 AS ?x) ?s <http://e/next> ?n FILTER(?x > 900) }) }",
+        "SELECT ?s { ?s <http://e/rare> ?l MINUS { ?s <http://e/value> ?v BIND(?v + 1 AS ?x) ?s <http://e/next> ?n FILTER(?x > 900) } }",
+        "SELECT ?s ?x { ?s <http://e/rare> ?l BIND(EXISTS { ?s <http://e/next> ?n FILTER(?n = <http://e/3>) } AS ?x) ?s <http://e/next> ?n FILTER(?x = false) }",
+    ] {
+        checked(&data, query);
+    }
+    // Each solution of the BIND draws once.
+    let database = database(&data);
+    let drawn = "SELECT (COUNT(DISTINCT ?x) AS ?n) { { ?s <http://e/rare> ?r BIND(RAND() AS ?x) } ?t <http://e/rare> ?k }";
+    let lines = analyze(&database, drawn).0;
+    assert!(lines[0].contains("\"10\""), "{lines:?}");
+}
+
+#[test]
+fn a_limit_applies_before_optional_and_bind() {
+    let data = items(3000);
+    let first = "?s <http://e/value> ?v . ?s <http://e/type> ?t";
+    let optional = "OPTIONAL { ?s <http://e/label> ?l }";
+    let plan = checked(
+        &data,
+        &format!(
+            "SELECT ?s ?v ?l {{ {first} {optional} FILTER(?v > 9) }} ORDER BY DESC(?v) LIMIT 7 OFFSET 2"
+        ),
+    );
+    assert!(rows_of(&plan, "Optional") <= 9, "{plan}");
+    let plan = checked(
+        &data,
+        &format!(
+            "SELECT ?s ?v (STRLEN(STR(?s)) AS ?x) {{ {first} {optional} }} ORDER BY ?v LIMIT 5"
+        ),
+    );
+    assert!(rows_of(&plan, "Bind") <= 5, "{plan}");
+    let (lines, plan) = analyze(
+        &database(&data),
+        &format!(
+            "SELECT ?s ?l {{ {first} {optional} OPTIONAL {{ ?s <http://e/rare> ?r }} }} LIMIT 3"
+        ),
+    );
+    assert_eq!((lines.len(), rows_of(&plan, "Optional")), (3, 3), "{plan}");
+    for rest in [
+        // The order or the filter needs the OPTIONAL or the BIND.
+        "OPTIONAL { ?s <http://e/rare> ?r } } ORDER BY DESC(?r) ?v LIMIT 12",
+        "OPTIONAL { ?s <http://e/rare> ?r } FILTER(BOUND(?r)) } ORDER BY ?v LIMIT 4",
+        "OPTIONAL { ?s <http://e/rare> ?r } BIND(-?v AS ?x) } ORDER BY ?x LIMIT 4",
+        "OPTIONAL { ?s <http://e/rare> ?r } BIND(COALESCE(?r, \"none\") AS ?x) } ORDER BY DESC(?x) ?v LIMIT 14",
+        // Solutions are many for each on the left.
+        "OPTIONAL { ?x <http://e/type> ?t . ?x <http://e/rare> ?r } } ORDER BY ?v ?r LIMIT 25",
+        "OPTIONAL { ?s <http://e/rare> ?r } OPTIONAL { ?s <http://e/none> ?n } } ORDER BY ?v LIMIT 5 OFFSET 3",
+    ] {
+        checked(
+            &data,
+            &format!("SELECT ?s ?v ?t ?r ?x ?n {{ {first} {rest}"),
+        );
+    }
+    checked(
+        &data,
+        "SELECT ?s ?v { { SELECT ?s ?v { ?s <http://e/value> ?v OPTIONAL { ?s <http://e/rare> ?r } } ORDER BY ?v LIMIT 40 } ?s <http://e/rare> ?k }",
+    );
+}
+
+/// Rows of the first operator or step of this name.
+fn rows_of(plan: &PlanNode, name: &str) -> u64 {
+    part(plan, name).measured.expect("the plan was run").rows
 }
