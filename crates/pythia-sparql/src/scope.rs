@@ -230,7 +230,7 @@ pub(crate) fn draws_lots(function: &Function) -> bool {
 }
 
 /// Calls `each` with every part of an expression, the whole first, but not with the contents of EXISTS.
-pub(crate) fn visit<'e>(expression: &'e Expression, each: &mut dyn FnMut(&'e Expression)) {
+pub fn visit<'e>(expression: &'e Expression, each: &mut dyn FnMut(&'e Expression)) {
     each(expression);
     match expression {
         Expression::Variable(_)

@@ -238,6 +238,8 @@ pub(crate) struct FilterHint {
     pub(crate) slots: Vec<usize>,
     /// Share of solutions that pass.
     pub(crate) share: f64,
+    /// Cost of testing a solution, in microseconds.
+    pub(crate) cost: f64,
 }
 
 /// Ids to which a scan of a pattern restricts its subjects or objects.

@@ -20,6 +20,8 @@ const LABELS: f64 = 1.5;
 const ROW: f64 = 0.02;
 /// Cost of reading one row of a column.
 const SCANNED: f64 = 0.006;
+/// Reading a row of a tuple page, with its predicate, as a multiple of reading one of a column.
+const TUPLE_ROW: f64 = 4.0;
 /// Cost of reading one row of a column into a hash table.
 const HASHED: f64 = 0.025;
 /// Cost of reading one link into a table that is sorted by the link's near end.
@@ -334,6 +336,7 @@ impl Joined {
                     Some(confined) if confined.is_read_by(order) => {
                         confined.count + confined.ids.len() as f64 * SEEK
                     }
+                    _ if order == Order::Spo => triple.count * TUPLE_ROW,
                     _ => triple.count,
                 };
                 let cost = self.rows * (SCAN_START + self.scanned(read));

@@ -6,6 +6,9 @@
 use pythia_sparql::scope::{Variables, certain, draws, in_scope, variables_of};
 use spargebra::algebra::{Expression, GraphPattern, OrderExpression};
 
+/// The largest limit of sorted solutions that applies before. With a larger one, most solutions may be sorted twice.
+const SORTED_MAX: usize = 10_000;
+
 /// Returns a pattern with fewer solutions, the first of which in the order of the keys, as many as the limit, are those of the
 /// given pattern; `None` if no solutions can be dropped before.
 pub(super) fn limited(
@@ -13,6 +16,9 @@ pub(super) fn limited(
     keys: &[OrderExpression],
     limit: usize,
 ) -> Option<GraphPattern> {
+    if !keys.is_empty() && limit > SORTED_MAX {
+        return None;
+    }
     let mut variables = Variables::new();
     for key in keys {
         let (OrderExpression::Asc(key) | OrderExpression::Desc(key)) = key;

@@ -27,6 +27,7 @@ use pythia_exec::error::QueryError;
 use pythia_exec::explain::JoinOrder;
 use pythia_exec::limits::governor::Governor;
 use pythia_exec::plan::counts::Counts;
+use pythia_exec::plan::step::Access;
 
 /// Groups with more elements are ordered greedily.
 const ELEMENTS_MAX: usize = 12;
@@ -401,7 +402,35 @@ impl<'a> OrderSearch<'a> {
         connected
     }
 
+    /// Lists the methods to join an element, with the cost of the filters that can then be applied.
     pub(super) fn methods(
+        &self,
+        state: &PartialOrder,
+        element: usize,
+        methods: &mut Vec<JoinMethod>,
+    ) -> Result<(), QueryError> {
+        self.methods_unfiltered(state, element, methods)?;
+        let before = self.estimate_of(state.mask)?.tests;
+        for method in methods {
+            let joined = self.estimate_of(state.mask | 1 << element | method.members)?;
+            let read = method.rows * self.share_read(element, method);
+            method.cost += read * (joined.tests - before);
+        }
+        Ok(())
+    }
+
+    /// Returns the share of an element's matches that a method reads: a scan reads those in ranges of ids.
+    fn share_read(&self, element: usize, method: &JoinMethod) -> f64 {
+        match (&self.elements[element], method.access) {
+            (Element::Triple(triple), Some(Access::Scan(order))) => match &triple.confined {
+                Some(confined) if confined.is_read_by(order) => confined.count / triple.count,
+                _ => 1.0,
+            },
+            _ => 1.0,
+        }
+    }
+
+    fn methods_unfiltered(
         &self,
         state: &PartialOrder,
         element: usize,

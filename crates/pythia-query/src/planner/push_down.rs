@@ -7,7 +7,7 @@ use std::ops::Range;
 use hashbrown::HashSet;
 use oxrdf::Variable;
 use pythia_rdf::TermId;
-use pythia_sparql::scope::variables_of;
+use pythia_sparql::scope::{variables_of, visit};
 use pythia_store::End;
 use pythia_store::statistics::KindSet;
 use spargebra::algebra::{Expression, Function, GraphPattern};
@@ -25,6 +25,10 @@ use pythia_exec::expression::id_set::{IdSet, all_of, intersection, normal};
 pub(super) const MATCHES_MIN: f64 = 1000.0;
 /// Maximum number of ranges; more are merged into one, because each costs a seek.
 const RANGES_MAX: usize = 64;
+/// Share of solutions with a datatype or language.
+const TAG_SHARE: f64 = 0.2;
+/// Cost of reading a text of the dictionary, in microseconds.
+const TEXT: f64 = 0.2;
 /// Maximum number of terms of VALUES whose matches are counted.
 const LISTED_MAX: usize = 16;
 
@@ -55,7 +59,8 @@ impl Planner<'_> {
             });
             let share = counted.fold(share(filter), f64::min);
             if place < filters.len() {
-                hints.push(FilterHint { slots, share });
+                let cost = test_cost(filter);
+                hints.push(FilterHint { slots, share, cost });
             }
         }
         Ok(hints)
@@ -251,11 +256,7 @@ pub(super) fn names_ids(filter: &Expression) -> bool {
         ) => arguments.iter().skip(1).all(is_constant),
         E::Not(inner) => match &**inner {
             E::FunctionCall(..) => names_ids(inner),
-            E::Equal(a, b) => {
-                let is_tag =
-                    |e: &E| matches!(e, E::FunctionCall(Function::Datatype | Function::Lang, _));
-                is_constant(a) && is_tag(b) || is_tag(a) && is_constant(b)
-            }
+            E::Equal(a, b) => is_constant(a) && is_tag(b) || is_tag(a) && is_constant(b),
             _ => false,
         },
         E::FunctionCall(
@@ -271,12 +272,52 @@ pub(super) fn names_ids(filter: &Expression) -> bool {
     }
 }
 
+/// Returns whether an expression is the datatype or the language of a term, of which there are few.
+fn is_tag(expression: &Expression) -> bool {
+    use Function as F;
+    matches!(
+        expression,
+        Expression::FunctionCall(F::Datatype | F::Lang, _)
+    )
+}
+
+/// Guesses the cost of testing a solution, in microseconds.
+fn test_cost(filter: &Expression) -> f64 {
+    use Function as F;
+    let mut reads_text = false;
+    visit(filter, &mut |part| {
+        reads_text |= matches!(
+            part,
+            Expression::FunctionCall(
+                F::Lang
+                    | F::LangMatches
+                    | F::Str
+                    | F::StrLen
+                    | F::SubStr
+                    | F::UCase
+                    | F::LCase
+                    | F::Contains
+                    | F::StrStarts
+                    | F::StrEnds
+                    | F::StrBefore
+                    | F::StrAfter
+                    | F::Concat
+                    | F::Replace
+                    | F::Regex,
+                _,
+            )
+        );
+    });
+    if reads_text { TEXT } else { 0.0 }
+}
+
 /// Guesses the share of solutions that pass a filter.
 pub(super) fn share(filter: &Expression) -> f64 {
     match filter {
         Expression::Not(inner) => 1.0 - share(inner),
         Expression::And(a, b) => share(a) * share(b),
         Expression::Or(a, b) => (share(a) + share(b)).min(1.0),
+        Expression::Equal(a, b) if is_tag(a) || is_tag(b) => TAG_SHARE,
         Expression::Equal(..) | Expression::SameTerm(..) => 0.05,
         Expression::In(_, list) => (0.05 * list.len() as f64).min(0.5),
         Expression::Bound(_) => 0.9,

@@ -22,7 +22,7 @@ use pythia_exec::plan::operators::JoinKind;
 /// Least number of matches of each pattern of the group, as a multiple of the solutions to begin with.
 const MATCHES_PER_SOLUTION: f64 = 4.0;
 /// Least cost of testing the rows of the group, as a multiple of the cost of the solutions to begin with.
-const TESTS_PER_SOLUTIONS: f64 = 2.0;
+const TESTS_PER_SOLUTIONS: f64 = 1.5;
 /// Cost of joining the group with one solution to begin with, in microseconds.
 const BEGIN: f64 = 0.1;
 /// Number of solutions that are hashed in the time of testing one row.

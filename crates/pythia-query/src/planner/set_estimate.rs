@@ -28,6 +28,8 @@ pub(super) struct SetEstimate {
     pub(super) unfiltered: f64,
     /// Share of the solutions that passes the filters over bound slots.
     pub(super) share: f64,
+    /// Cost of testing a solution with all of these filters, in microseconds.
+    pub(super) tests: f64,
     /// Number of distinct terms per slot; 0 if it is not bound in all solutions.
     pub(super) distinct: Vec<f64>,
 }
@@ -118,6 +120,7 @@ impl<'a> SetEstimates<'a> {
         let start = SetEstimate {
             unfiltered: start.rows,
             share: 1.0,
+            tests: 0.0,
             distinct: start.distinct.clone(),
         };
         sets.insert(0, Rc::new(start));
@@ -201,9 +204,15 @@ impl<'a> SetEstimates<'a> {
         let is_bound = |slots: &[usize]| slots.iter().all(|&slot| distinct[slot] > 0.0);
         let here = self.filters.iter();
         let here = here.filter(|filter| is_new(&filter.slots) && is_bound(&filter.slots));
+        let (mut share, mut tests) = (1.0, 0.0);
+        for filter in here {
+            share *= filter.share;
+            tests += filter.cost;
+        }
         let estimate = Rc::new(SetEstimate {
             unfiltered,
-            share: here.map(|filter| filter.share).product(),
+            share,
+            tests,
             distinct,
         });
         self.sets.borrow_mut().insert(set, Rc::clone(&estimate));

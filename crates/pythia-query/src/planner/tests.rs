@@ -291,6 +291,7 @@ fn estimates_of_sets_do_not_depend_on_the_order_of_patterns() {
     let filters = [FilterHint {
         slots: vec![1, 2],
         share: 0.3,
+        cost: 0.1,
     }];
     for _ in 0..200 {
         let elements: Vec<Element> = (0..5)
