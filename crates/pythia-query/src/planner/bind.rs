@@ -7,11 +7,16 @@
 use oxrdf::Variable;
 use pythia_sparql::scope::{
     Variables, certain, draws, has_exists, in_scope, mentioned, seen_only_if_certain, variables_of,
+    visit,
 };
 use spargebra::algebra::{Expression, Function, GraphPattern};
 
 use super::builder::Builder;
 use super::group::conjuncts;
+
+/// The largest number of parts of a value and of a filter in which it takes its variable's place: values of values may be
+/// huge.
+const PARTS_MAX: usize = 64;
 
 /// Moves BINDs behind joins, and filters over their variables before them; `None` if there are none to move.
 pub(super) fn moved(builder: &Builder, pattern: &GraphPattern) -> Option<GraphPattern> {
@@ -118,7 +123,9 @@ impl Mover<'_> {
         for part in parts {
             if !variables_of(part).contains(&variable) {
                 within.push(part.clone());
-            } else if let Some(part) = with_value(part, &variable, &value) {
+            } else if is_small(part)
+                && let Some(part) = with_value(part, &variable, &value)
+            {
                 is_over_value = true;
                 within.push(part);
             } else {
@@ -173,7 +180,17 @@ fn pays(value: &Expression, inner: &GraphPattern) -> bool {
 
 /// Returns whether a value is the same for each evaluation, and depends only on what the pattern always binds.
 fn is_same_inside(value: &Expression, pattern: &GraphPattern) -> bool {
-    !draws(value) && !has_exists(value) && variables_of(value).is_subset(&certain(pattern))
+    let depends_on = variables_of(value);
+    !draws(value)
+        && !has_exists(value)
+        && is_small(value)
+        && depends_on.is_subset(&certain(pattern))
+}
+
+fn is_small(expression: &Expression) -> bool {
+    let mut parts = 0;
+    visit(expression, &mut |_| parts += 1);
+    parts <= PARTS_MAX
 }
 
 /// Returns all variables of a pattern; a SERVICE has the one of its endpoint.

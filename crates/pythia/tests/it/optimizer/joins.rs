@@ -373,6 +373,14 @@ fn a_bind_is_no_border_for_joins_and_filters() {
     ] {
         checked(&data, query);
     }
+    // Values of values are not written out.
+    let doubled: String = (0..40)
+        .map(|n| format!("BIND(?x{n} + ?x{n} AS ?x{}) ", n + 1))
+        .collect();
+    let query = format!(
+        "SELECT ?s {{ ?s <http://e/value> ?x0 . ?s <http://e/rare> ?r {doubled} FILTER(?x40 > 1000000) }}"
+    );
+    checked(&data, &query);
     // Each solution of the BIND draws once.
     let database = database(&data);
     let drawn = "SELECT (COUNT(DISTINCT ?x) AS ?n) { { ?s <http://e/rare> ?r BIND(RAND() AS ?x) } ?t <http://e/rare> ?k }";
