@@ -78,7 +78,7 @@ type Elements = (Vec<Element>, Vec<Unfinished>);
 
 impl Planner<'_> {
     /// Plans a filter over a pattern. Operands of `&&` that use only certainly bound variables move to where
-    /// these are bound.
+    /// these are bound; all apply before a MINUS, which binds nothing.
     pub(super) fn extend_filter(
         &self,
         builder: &mut Builder,
@@ -88,6 +88,14 @@ impl Planner<'_> {
     ) -> Planning {
         if let Some(moved) = bind::moved_filter(builder, expression, inner) {
             return self.extend(builder, &moved, graph);
+        }
+        if let GraphPattern::Minus { left, right } = inner {
+            let left = Box::new(GraphPattern::Filter {
+                expr: expression.clone(),
+                inner: left.clone(),
+            });
+            let right = right.clone();
+            return self.extend(builder, &GraphPattern::Minus { left, right }, graph);
         }
         let inserted = self.inserted.iter().map(|(variable, _)| variable);
         let inserted: Variables = inserted.chain(&builder.inserted).cloned().collect();

@@ -27,7 +27,7 @@ const OVER: &[(&str, &str)] = &[
     ),
     (
         "codex-wikidata",
-        "equality-3 constant-2 constant-3 exists-3 kinds-1 kinds-2 count-3 chain-1 chain-2 first-3 scalar-3",
+        "equality-3 constant-2 constant-3 kinds-1 kinds-2 count-3 chain-1 chain-2 first-3 scalar-3",
     ),
     (
         "phenoscape",

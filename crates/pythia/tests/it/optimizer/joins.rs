@@ -49,7 +49,15 @@ fn minus_tests_each_solution_only_where_that_is_the_same() {
         "SELECT ?s ?t { ?s <http://e/rare> ?r ; <http://e/type> ?t MINUS { ?x <http://e/type> ?t ; <http://e/next> ?n } }",
     );
     assert!(shared.to_string().contains("NOT EXISTS"), "{shared}");
+    // Filters apply before.
+    let filtered = checked(
+        &data,
+        "SELECT ?s ?v { ?s <http://e/value> ?v MINUS { ?s <http://e/next> ?n . ?n <http://e/label> ?l } FILTER(?v < 5) }",
+    );
+    assert!(filtered.pages() < 60, "{filtered}");
     for query in [
+        "SELECT ?s { ?s <http://e/rare> ?r OPTIONAL { ?s <http://e/none> ?n } MINUS { ?s <http://e/rare> ?x . ?x <http://e/next> ?y }
+            FILTER(!BOUND(?n) && EXISTS { ?s <http://e/label> ?l }) }",
         // Nothing shared; shared only sometimes; a filter that would see more from outside.
         "SELECT ?s { ?s <http://e/rare> ?r MINUS { ?a <http://e/next> ?b } }",
         "SELECT ?s { ?s <http://e/rare> ?r OPTIONAL { ?s <http://e/none> ?n } MINUS { ?s <http://e/next> ?n } }",
