@@ -20,10 +20,11 @@ use pythia_exec::error::QueryError;
 use pythia_exec::expression::id_set::{IdSet, all_of, intersection, normal};
 use pythia_exec::plan::step::StepKind;
 
-/// Maximum number of counts of a predicate's matches in a range of ids: at least, and as a part of the pattern's matches,
-/// because a count takes as long as reading some hundred matches.
-const COUNTS_MAX: usize = 64;
+/// Maximum number of counts of a predicate's matches in a range of ids, as a part of the pattern's matches, because a count
+/// takes as long as reading some hundred matches; its least and largest value.
 const MATCHES_PER_COUNT: f64 = 2000.0;
+const COUNTS_MIN: f64 = 64.0;
+const COUNTS_MAX: f64 = 4096.0;
 /// Least number of a pattern's matches, as a multiple of those that may pass.
 const MATCHES_PER_ROW: f64 = 4.0;
 
@@ -120,7 +121,7 @@ impl Planner<'_> {
             End::Subject => predicate.subject_kinds,
             End::Object => predicate.object_kinds,
         };
-        let most = COUNTS_MAX.max((matches / MATCHES_PER_COUNT) as usize);
+        let most = (matches / MATCHES_PER_COUNT).clamp(COUNTS_MIN, COUNTS_MAX) as usize;
         let mut candidates = Vec::new();
         let mut counts = 0;
         for predicate in &statistics.predicates {
@@ -141,6 +142,7 @@ impl Planner<'_> {
             predicates: Vec::new(),
         };
         for (predicate, possible) in candidates {
+            self.evaluation.check()?;
             let mut count = 0;
             for range in possible {
                 let found = estimates.count_range(predicate, end, range.clone(), graph)?;

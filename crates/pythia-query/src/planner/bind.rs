@@ -211,6 +211,7 @@ fn can_follow(pattern: &GraphPattern, others: &Variables) -> bool {
         return false;
     };
     !others.contains(variable)
+        && !draws(expression)
         && !has_exists(expression)
         && seen_only_if_certain(expression, inner, others)
 }

@@ -509,6 +509,7 @@ impl<'a> OrderSearch<'a> {
         let [(slot, _)] = slots[..] else {
             return None;
         };
+        let terms = terms.max(1.0);
         let (mut share, mut least, mut patterns) = (1.0, f64::MAX, 0);
         for index in members(set) {
             if let Element::Triple(triple) = &self.elements[index]

@@ -31,6 +31,8 @@ const TAG_SHARE: f64 = 0.2;
 const TEXT: f64 = 0.2;
 /// Maximum number of terms of VALUES whose matches are counted.
 const LISTED_MAX: usize = 16;
+/// Maximum number of counts of such terms in a group.
+const LISTED_COUNTS_MAX: usize = 256;
 
 impl Planner<'_> {
     /// Restricts patterns by the filters over one variable. `listed` are filters that an operand of the group has replaced.
@@ -73,6 +75,7 @@ impl Planner<'_> {
         operands: &[Cow<'_, GraphPattern>],
         elements: &mut [Element],
     ) -> Result<(), QueryError> {
+        let mut counts = 0;
         for operand in operands {
             let GraphPattern::Values {
                 variables,
@@ -89,6 +92,11 @@ impl Planner<'_> {
             }
             let slot = builder.slot(variable);
             let terms: HashSet<_> = bindings.iter().flatten().flatten().collect();
+            if counts + terms.len() * elements.len() > LISTED_COUNTS_MAX {
+                break;
+            }
+            counts += terms.len() * elements.len();
+            self.evaluation.check()?;
             for element in &mut *elements {
                 let Element::Triple(triple) = element else {
                     continue;
