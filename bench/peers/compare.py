@@ -16,7 +16,7 @@ SCALES = ("1m", "10m")
 SECTIONS = {
     "bsbm": ("load", "explore", "bi", "points", "updates"),
     "yago": ("load", "paths", "patterns", "points"),
-    "file": ("load", "queries"),
+    "file": ("load", "queries", "points"),
 }
 ALL_SECTIONS = ("load", "explore", "bi", "paths", "patterns", "queries", "points", "cold", "updates")
 
@@ -49,6 +49,8 @@ def arguments(given):
                         help="loads of each engine (default: 3, with --scale 10m and of a file 1)")
     parser.add_argument("--clients", default="1,4,16", metavar="N,…",
                         help="numbers of clients of the BSBM mixes (default: %(default)s)")
+    parser.add_argument("--points", type=int, default=2000, metavar="N",
+                        help="number of point queries (default: %(default)s)")
     parser.add_argument("--timeout", type=float, metavar="S",
                         help="gives up a query (default: 30, with --scale 10m 60)")
     parser.add_argument("--seconds", type=float, default=60, metavar="S",
@@ -71,6 +73,7 @@ def check(parser, chosen):
     unknown = [name for name in chosen.peers if name not in engines.ENGINES]
     if unknown or not chosen.peers:
         parser.error(f"--peers: choose from {', '.join(engines.ENGINES)}")
+    wanted = chosen.sections.split(",") if chosen.sections else [name for name in ALL_SECTIONS if name != "cold"]
     names = chosen.data.split(",")
     if all(name in ("bsbm", "yago") for name in names):
         chosen.datasets = names
@@ -78,9 +81,8 @@ def check(parser, chosen):
             parser.error("--queries belongs to a file of data: --data FILE")
     else:
         chosen.datasets = ["file"]
-        if not chosen.queries:
+        if "queries" in wanted and not chosen.queries:
             parser.error(f"--data {chosen.data}: a file needs --queries; other data sets are bsbm and yago")
-    wanted = chosen.sections.split(",") if chosen.sections else [name for name in ALL_SECTIONS if name != "cold"]
     unknown = [name for name in wanted if name not in ALL_SECTIONS]
     if unknown:
         parser.error(f"--sections: choose from {', '.join(ALL_SECTIONS)}")
@@ -90,8 +92,8 @@ def check(parser, chosen):
     is_large = chosen.scale == "10m" or chosen.datasets == ["file"]
     chosen.loads = chosen.loads or (1 if is_large else 3)
     chosen.timeout = chosen.timeout or (60 if is_large else 30)
-    if chosen.rounds < 1 or chosen.loads < 1:
-        parser.error("--rounds and --loads are at least 1")
+    if min(chosen.rounds, chosen.loads, chosen.points) < 1:
+        parser.error("--rounds, --loads and --points are at least 1")
     try:
         chosen.memory = command.size(chosen.memory)
         chosen.endpoints = [endpoint(text) for text in chosen.endpoint]
@@ -257,7 +259,7 @@ def section(chosen, name, dataset, path, work, servers):
         return sections.cold(chosen, work, data.read_queries(data.QUERIES / "yago-closures.jsonl"), servers)
     if name == "points":
         make = points.queries if dataset == "bsbm" else points.any_queries
-        queries = make(path, 2000, chosen.seed)
+        queries = make(path, chosen.points, chosen.seed)
     elif name == "queries":
         queries = data.read_queries(chosen.queries, chosen.each)
     else:

@@ -37,7 +37,7 @@ TEMPLATES = {"star": star, "one-hop": one_hop, "two-hops": two_hops, "ask": ask}
 
 def queries(path, count, seed=1):
     """As many queries, of all templates in turn, about products of a BSBM file."""
-    products = data.sample_instances(path, places=200, seed=seed).get("Product")
+    products = data.sample_instances(path, places=_places(count), seed=seed).get("Product")
     if not products:
         raise data.Missing(f"no products of BSBM in {path}")
     rng = random.Random(seed)
@@ -53,28 +53,35 @@ def queries(path, count, seed=1):
 
 
 def any_queries(path, count, seed=1):
-    """As many queries about triples at random places of any file of N-Triples: all of a subject, the objects of a
-    subject and predicate, and whether a triple is there."""
-    found = {}
-    for subject, predicate, term in data.sample_triples(path, places=200, seed=seed):
-        if subject.startswith("<"):
-            found.setdefault(subject, (predicate, term))
-    if not found:
+    """As many queries about triples at random places of any file of N-Triples, of three kinds in turn: all of a subject,
+    the objects of a subject and predicate, and whether a triple is there. Texts repeat only if the file has too few
+    triples."""
+    sampled = data.sample_triples(path, places=_places(count), seed=seed)
+    triples = sorted({triple for triple in sampled if triple[0].startswith("<")})
+    if not triples:
         raise data.Missing(f"no triples with an IRI as subject in {path}")
     rng = random.Random(seed)
-    triples = sorted(found.items())
-    rng.shuffle(triples)
+    texts = {
+        "star": {f"SELECT ?p ?o WHERE {{ {subject} ?p ?o }}" for subject, _, _ in triples},
+        "one-hop": {f"SELECT ?o WHERE {{ {subject} {predicate} ?o }}" for subject, predicate, _ in triples},
+        "ask": {f"ASK {{ {subject} {predicate} {term} }}" for subject, predicate, term in triples},
+    }
+    texts = {name: sorted(different) for name, different in texts.items()}
+    for different in texts.values():
+        rng.shuffle(different)
+    names = list(texts)
     made = []
     for number in range(count):
-        subject, (predicate, term) = triples[number // 3 % len(triples)]
-        name, text = [
-            ("star", f"SELECT ?p ?o WHERE {{ {subject} ?p ?o }}"),
-            ("one-hop", f"SELECT ?o WHERE {{ {subject} {predicate} ?o }}"),
-            ("ask", f"ASK {{ {subject} {predicate} {term} }}"),
-        ][number % 3]
+        name, turn = names[number % len(names)], number // len(names)
+        text = texts[name][turn % len(texts[name])]
         made.append({"id": f"{name}-{number}", "template": name, "query": text})
     rng.shuffle(made)
     return made
+
+
+def _places(count):
+    """How many places of a file to read for as many queries, about different things if the file has so many."""
+    return max(200, count // 40)
 
 
 def target(query, path="/query"):
