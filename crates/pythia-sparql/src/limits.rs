@@ -37,6 +37,11 @@ const COMPUTED: StackCost = StackCost {
     name: "computed variables",
     stack_bytes: 1200,
 };
+/// A BIND with patterns between it and the BIND before: these are joined with its value.
+const JOINED_BIND: StackCost = StackCost {
+    name: "BINDs between patterns",
+    stack_bytes: 5500,
+};
 const GROUP: StackCost = StackCost {
     name: "groups",
     stack_bytes: 700,
@@ -79,6 +84,7 @@ fn is_small(text: &str) -> bool {
     const STACK_FACTOR: usize = LATERAL.stack_bytes.div_ceil("LATERAL".len());
     const {
         assert!(STACK_FACTOR >= OPTIONAL.stack_bytes.div_ceil("MINUS".len()));
+        assert!(STACK_FACTOR >= JOINED_BIND.stack_bytes.div_ceil("BIND".len()));
         assert!(STACK_FACTOR >= GROUP.stack_bytes && STACK_FACTOR >= COMPUTED.stack_bytes / 2);
     }
     let nests = |byte: &u8| matches!(byte, b'(' | b'[' | b'{' | b'<' | b'!');
@@ -100,6 +106,8 @@ struct Counts {
     in_columns: bool,
     after_values: bool,
     after_union: bool,
+    /// True if a pattern stands between here and the BIND before.
+    after_pattern: bool,
     /// True if the last token starts the quads of an update, and true inside the quads.
     after_quads: bool,
     in_quads: bool,
@@ -129,12 +137,15 @@ impl Counts {
                 self.columns += 1;
                 limit(self.columns, COLUMNS_MAX, "columns", token)?;
             }
-            // Where an operator can stand, `<((a))>` is a comparison with brackets rather than an IRI.
-            Kind::Iri => {
-                let brackets = token.text.matches(['(', '[']).count();
-                limit_nesting(self.open.len() + brackets, token)?;
+            Kind::Variable | Kind::Iri | Kind::Name | Kind::BlankNode if self.is_in_group() => {
+                self.after_pattern = true;
             }
             _ => {}
+        }
+        if token.kind == Kind::Iri {
+            // Where an operator can stand, `<((a))>` is a comparison with brackets rather than an IRI.
+            let brackets = token.text.matches(['(', '[']).count();
+            limit_nesting(self.open.len() + brackets, token)?;
         }
         let is = |word: &str| token.kind == Kind::Word && token.text.eq_ignore_ascii_case(word);
         (self.after_values, self.after_union) = (is("VALUES"), is("UNION"));
@@ -155,6 +166,8 @@ impl Counts {
             self.deepen(LATERAL, token)?;
         } else if is("FILTER") {
             self.deepen(FILTER, token)?;
+        } else if is("BIND") && std::mem::take(&mut self.after_pattern) {
+            self.deepen(JOINED_BIND, token)?;
         } else if is("AS") {
             self.deepen(COMPUTED, token)?;
         } else if is_aggregate(token.text) {
@@ -218,6 +231,11 @@ impl Counts {
             _ => {}
         }
         Ok(())
+    }
+
+    /// Returns whether the innermost open bracket is that of a group, or one of a triple pattern.
+    fn is_in_group(&self) -> bool {
+        self.open.last().is_some_and(|bracket| !bracket.is_round)
     }
 
     fn bracket(&mut self) -> &mut Bracket {

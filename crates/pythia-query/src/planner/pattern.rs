@@ -4,6 +4,7 @@ use oxrdf::{Term, Triple as RdfTriple, Variable};
 use spargebra::algebra::{Expression, GraphPattern};
 use spargebra::term::GroundTerm;
 
+use super::bind::Layer;
 use super::builder::{Builder, Planned};
 use super::group::{GroupFilter, Operands, take_apart};
 use super::join::hash_join;
@@ -57,6 +58,9 @@ impl Planner<'_> {
             GraphPattern::Bgp { .. } | GraphPattern::Path { .. } | GraphPattern::Join { .. } => {
                 if let Some(moved) = bind::moved(builder, pattern) {
                     return self.extend(builder, &moved, graph);
+                }
+                if let Some((base, layers)) = bind::deep(pattern) {
+                    return self.extend_inside_out(builder, base, layers, graph);
                 }
                 let mut group = Operands::default();
                 take_apart(pattern, &mut group);
@@ -112,6 +116,26 @@ impl Planner<'_> {
                 hash_join(builder, planned, |_| JoinKind::Inner)
             }
         }
+    }
+
+    /// Extends the solutions by a pattern, then by each layer around it, in order.
+    fn extend_inside_out(
+        &self,
+        builder: &mut Builder,
+        base: &GraphPattern,
+        layers: Vec<Layer<'_>>,
+        graph: &GraphScope,
+    ) -> Planning {
+        self.extend(builder, base, graph)?;
+        for layer in layers {
+            self.evaluation.check()?;
+            match layer {
+                Layer::Join(right) => self.join(builder, &right, graph)?,
+                Layer::Filter(filter) => self.push_filter(builder, &filter, graph)?,
+                Layer::Bind(variable, value) => self.push_bind(builder, variable, value, graph)?,
+            }
+        }
+        Ok(())
     }
 
     /// Extends the solutions by those solutions of a pattern that pass the filters. The pipeline, or each branch of a

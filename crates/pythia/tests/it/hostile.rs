@@ -158,7 +158,22 @@ fn the_largest_queries_that_are_read_can_be_run() {
         group(repeated("{ ?s ?p ?o }", 1490, " ")),
         group(repeated("OPTIONAL { ?s ?p ?o }", 210, " ")),
         group(repeated("MINUS { ?s ?p ?z }", 210, " ")),
-        group(numbered(870, |n| format!("BIND(1 AS ?x{n}) "))),
+        group(numbered(865, |n| format!("BIND(1 AS ?x{n}) "))),
+        group(numbered(155, |n| {
+            format!("BIND(1 AS ?x{n}) ?s ?p ?x{n} . ")
+        })),
+        group(numbered(155, |n| {
+            format!("BIND(RAND() AS ?x{n}) ?s ?p ?o . ")
+        })),
+        group(numbered(155, |n| {
+            format!("BIND(RAND() AS ?x{n}) ?s ?p ?x{n} . ")
+        })),
+        group(numbered(90, |n| {
+            format!("BIND(RAND() AS ?x{n}) OPTIONAL {{ ?s ?p ?x{n} }} ")
+        })),
+        group(numbered(140, |n| {
+            format!("BIND(EXISTS {{ ?s ?p ?o }} AS ?x{n}) ?o{n} ?p ?x{n} . ")
+        })),
         group(repeated("FILTER(?x)", 4000, " ")),
         group(format!("FILTER({})", repeated("?o", 2001, " || "))),
         group(format!("FILTER({})", repeated("?o", 2001, " && "))),
@@ -175,6 +190,8 @@ fn the_largest_queries_that_are_read_can_be_run() {
             numbered(700, |n| format!("(SUM(?y{n}) AS ?x{n}) "))
         ),
         nested("{", "?s ?p ?o", "}"),
+        nested("{ ?s ?p ?o BIND(1 AS ?x) ?s ?p ?o ", "", "}"),
+        nested("{ ?s ?p ?o BIND(RAND() AS ?x) ?s ?p ?o ", "", "}"),
         nested("OPTIONAL { ?s ?p ?o ", "", "}"),
         nested("FILTER EXISTS { ?s ?p ?o ", "", "}"),
         group(repeated("LATERAL { ?s ?p ?o }", 95, " ")),
