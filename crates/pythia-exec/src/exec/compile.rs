@@ -63,6 +63,9 @@ pub(super) fn compile_steps(
     evaluation: &EvaluationContext,
 ) -> Result<(), QueryError> {
     for step in steps {
+        for filter in &mut step.filters {
+            compile_expression(filter, evaluation)?;
+        }
         match &mut step.kind {
             StepKind::Filter(expression) | StepKind::Bind(_, expression) => {
                 compile_expression(expression, evaluation)?;

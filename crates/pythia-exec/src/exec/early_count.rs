@@ -53,6 +53,42 @@ impl RowSource for EarlyCount {
     }
 }
 
+/// Solutions that have matches, each once, with the number of solutions that it stands for.
+#[derive(Default)]
+pub(super) struct CountedRows {
+    rows: Vec<u32>,
+    numbers: Vec<u64>,
+}
+
+impl CountedRows {
+    /// Returns the number of rows.
+    pub(super) fn len(&self) -> usize {
+        self.rows.len()
+    }
+
+    /// Adds a row of a batch with the number of its matches. `slot` has the number of solutions that the row stands for, if
+    /// that is not one. A number too large for an id is left in several rows.
+    pub(super) fn add(&mut self, batch: &Batch, row: usize, slot: usize, matches: usize) {
+        let before = batch.columns[slot].get(row).map_or(1, |id| number(*id));
+        let all = before.checked_mul(matches as u64).and_then(id_of);
+        let (rows, number) = match all {
+            Some(all) => (matches.min(1), all.0),
+            None => (matches, id_of(before).expect("it was an id").0),
+        };
+        self.rows.extend(std::iter::repeat_n(row as u32, rows));
+        self.numbers.extend(std::iter::repeat_n(number, rows));
+    }
+
+    /// Returns the rows, which are of this batch; `None` if there are none.
+    pub(super) fn gather(self, batch: &Batch, slot: usize, live: &Slots) -> Option<Batch> {
+        (!self.rows.is_empty()).then(|| {
+            let mut gathered = batch.gather(&self.rows, live);
+            gathered.columns[slot] = self.numbers;
+            gathered
+        })
+    }
+}
+
 /// Returns one row of each run of equal rows, with the number of solutions in a slot. A number too large for an id is left in
 /// several rows.
 fn counted(mut batch: Batch, slot: usize, live: &Slots) -> Batch {
@@ -117,6 +153,45 @@ mod tests {
         assert_eq!(numbers(&second, 3), [3, 1, 2]);
         let all = counted(second, 3, &Slots::from_iter([3]));
         assert_eq!((all.rows, numbers(&all, 3)), (1, vec![6]));
+    }
+
+    #[test]
+    fn matches_are_counted_once_for_each_row() {
+        let mut batch = Batch::empty(2);
+        batch.rows = 3;
+        batch.columns[0] = vec![7, 8, 9];
+        let live = Slots::from_iter([0, 1]);
+        let mut first = CountedRows::default();
+        [3, 0, 5]
+            .into_iter()
+            .enumerate()
+            .for_each(|(row, matches)| first.add(&batch, row, 1, matches));
+        let first = first.gather(&batch, 1, &live).unwrap();
+        assert_eq!(
+            (first.columns[0].as_slice(), numbers(&first, 1)),
+            (&[7, 9][..], vec![3, 5])
+        );
+        let mut second = CountedRows::default();
+        second.add(&first, 1, 1, 4);
+        let second = second.gather(&first, 1, &live).unwrap();
+        assert_eq!(
+            (second.columns[0].as_slice(), numbers(&second, 1)),
+            (&[9][..], vec![20])
+        );
+        assert!(CountedRows::default().gather(&second, 1, &live).is_none());
+    }
+
+    #[test]
+    fn matches_too_many_for_an_id_stay_apart() {
+        let most = (0..63).rev().find_map(|bit| id_of(1 << bit)).unwrap();
+        let mut batch = Batch::empty(1);
+        batch.rows = 1;
+        batch.columns[0] = vec![most.0];
+        let mut counted = CountedRows::default();
+        counted.add(&batch, 0, 0, 4);
+        let counted = counted.gather(&batch, 0, &Slots::from_iter([0])).unwrap();
+        let sum: u64 = numbers(&counted, 0).iter().sum();
+        assert_eq!(sum, 4 * number(most.0));
     }
 
     #[test]

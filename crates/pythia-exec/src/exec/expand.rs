@@ -8,9 +8,12 @@ use pythia_store::{End, Expansion};
 
 use super::batch::Batch;
 use super::context::QueryContext;
+use super::early_count::CountedRows;
 use super::row_source::{Fed, RowSource};
+use super::text_filter::true_in_order_of_terms;
 use crate::error::QueryError;
 use crate::limits::governor::Working;
+use crate::plan::expression::SlotExpression;
 use crate::plan::slots::Slots;
 use crate::plan::step::{EXPAND_NODES, GraphPosition, Position, SlotPattern};
 
@@ -32,6 +35,10 @@ pub(crate) struct Expand {
     /// The memory of the expansion, where nodes have very many links.
     working: Working,
     once: bool,
+    /// The slot for the number of links, if they are only counted.
+    counts: Option<usize>,
+    /// Tests of each link.
+    filters: Vec<SlotExpression>,
     /// The attribute whose values take the place of graphs, if any.
     attribute: Option<TermId>,
     /// The values of the attribute; made when they are first needed.
@@ -75,6 +82,8 @@ impl Expand {
             working: Working::new(context.governor()),
             context,
             once: false,
+            counts: None,
+            filters: Vec::new(),
             attribute: None,
             cached: None,
         }
@@ -90,6 +99,18 @@ impl Expand {
     /// Stops at each solution's first match, if `once`.
     pub(crate) fn once(mut self, once: bool) -> Self {
         self.once = once;
+        self
+    }
+
+    /// Returns solutions once with the number of their links, if there is a slot for that.
+    pub(crate) fn counting(mut self, slot: Option<usize>) -> Self {
+        self.counts = slot;
+        self
+    }
+
+    /// Keeps only the links for which these are true. They read the node and what the pattern binds.
+    pub(crate) fn with_filters(mut self, filters: &[SlotExpression]) -> Self {
+        self.filters = filters.to_vec();
         self
     }
 
@@ -168,6 +189,10 @@ impl Expand {
             }
             None => snapshot.expand(end, &nodes, predicate, filter, out)?,
         }
+        for filter in &self.filters {
+            let keep = self.passing(filter, &nodes)?;
+            keep_links(&mut self.expansion, &keep);
+        }
         let Expansion {
             source,
             other,
@@ -188,10 +213,44 @@ impl Expand {
         Ok(())
     }
 
+    /// Returns which links of these nodes pass a filter.
+    fn passing(&self, filter: &SlotExpression, nodes: &[TermId]) -> Result<Vec<bool>, QueryError> {
+        let (node, other) = self.ends();
+        let (links, predicate) = (&self.expansion, self.pattern.predicate);
+        let count = links.other.len();
+        let mut working = Working::new(self.context.governor());
+        working.set(2 * count * size_of::<u64>())?;
+        let sources = links.source.iter().map(|&source| nodes[source as usize].0);
+        let (sources, zeros): (Vec<u64>, Vec<u64>) = (sources.collect(), vec![0; count]);
+        let width = filter.slots.last().map_or(0, |slot| slot + 1);
+        let mut columns: Vec<&[u64]> = vec![&zeros; width];
+        for (position, ids) in [
+            (node, &sources),
+            (predicate, &links.predicate),
+            (other, &links.other),
+        ] {
+            if let Some(slot) = position.slot().filter(|slot| *slot < width) {
+                columns[slot] = ids;
+            }
+        }
+        let context = &self.context;
+        match filter.compiled().looks_at_texts() {
+            true => true_in_order_of_terms(filter, &columns, count, context),
+            false => filter
+                .compiled()
+                .filter(&columns, count, &context.evaluation),
+        }
+    }
+
     /// Returns the next solutions of the expanded rows, at most one batch; `None` if all are returned. Many
     /// rows may share a node with many links, so the number of solutions has no bound.
     fn give(&mut self) -> Option<Batch> {
         let mut expanded = self.expanded.take()?;
+        if let Some(slot) = self.counts {
+            let batch = self.counted(&expanded, slot);
+            self.drop_used();
+            return batch;
+        }
         let most = self.context.governor().batch_rows(self.live.len());
         let mut rows: Vec<u32> = Vec::new();
         let mut links: Vec<u32> = Vec::new();
@@ -227,6 +286,23 @@ impl Expand {
             self.drop_used();
         }
         batch
+    }
+
+    /// Returns the expanded rows that have links, each once, with their number.
+    fn counted(&self, expanded: &Expanded, slot: usize) -> Option<Batch> {
+        let mut counted = CountedRows::default();
+        for row in expanded.row..expanded.to {
+            let node = expanded.node_of_row[row - expanded.from];
+            if node != u32::MAX {
+                let (from, to) = (
+                    expanded.starts[node as usize],
+                    expanded.starts[node as usize + 1],
+                );
+                let links = (from..to).filter(|link| self.agrees(row, *link as usize));
+                counted.add(&self.current, row, slot, links.count());
+            }
+        }
+        counted.gather(&self.current, slot, &self.live)
     }
 
     /// Frees used buffers, so that they do not wait in memory while later steps work.
@@ -310,6 +386,17 @@ impl RowSource for Expand {
                 None => return Ok(None),
             }
         }
+    }
+}
+
+fn keep_links(links: &mut Expansion, keep: &[bool]) {
+    let mut kept = keep.iter();
+    links
+        .source
+        .retain(|_| *kept.next().expect("one for each link"));
+    for column in [&mut links.other, &mut links.predicate, &mut links.graph] {
+        let mut kept = keep.iter();
+        column.retain(|_| *kept.next().expect("one for each link"));
     }
 }
 

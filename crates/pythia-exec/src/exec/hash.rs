@@ -1,11 +1,13 @@
 //! Join with a pattern whose matches are held in memory, keyed by one slot.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use pythia_store::{End, Order};
 
 use super::batch::{Batch, Cursor};
 use super::context::QueryContext;
+use super::early_count::CountedRows;
 use super::expand::Expand;
 use super::row_source::{Fed, RowSource};
 use super::runs::Runs;
@@ -14,7 +16,7 @@ use crate::error::QueryError;
 use crate::limits::governor::Share;
 use crate::limits::spill::rows::RowStore;
 use crate::plan::slots::Slots;
-use crate::plan::step::SlotPattern;
+use crate::plan::step::{Position, SlotPattern};
 
 /// The matches of a pattern in key order, and the index of their keys.
 struct Table {
@@ -22,6 +24,24 @@ struct Table {
     runs: Runs,
     /// The key's place in a row.
     key: usize,
+}
+
+impl Table {
+    /// Returns those rows of a key, which are sorted by the other end, that have this id at a place.
+    fn rows_with(&self, place: usize, id: u64, rows: Range<usize>) -> Range<usize> {
+        let first = |is_before: &dyn Fn(u64) -> bool| {
+            let Range { mut start, mut end } = rows;
+            while start < end {
+                let middle = start.midpoint(end);
+                match is_before(self.rows.row(middle)[place]) {
+                    true => start = middle + 1,
+                    false => end = middle,
+                }
+            }
+            start
+        };
+        first(&|found| found < id)..first(&|found| found <= id)
+    }
 }
 
 /// The access method for matches.
@@ -47,6 +67,8 @@ pub(crate) struct HashScan {
     columns: ScanColumns,
     order: Order,
     key: usize,
+    /// The other end's place in a row and its slot, if it is bound too: the match with its term is wanted.
+    other: Option<(usize, usize)>,
     live: Arc<Slots>,
     context: Arc<QueryContext>,
     access: Access,
@@ -58,6 +80,8 @@ pub(crate) struct HashScan {
     share: Option<Share>,
     current: Cursor,
     once: bool,
+    /// The slot for the number of matches, if they are only counted.
+    counts: Option<usize>,
     /// Number of matches of the current row that were returned.
     taken: usize,
 }
@@ -71,9 +95,18 @@ impl HashScan {
         context: Arc<QueryContext>,
     ) -> Self {
         let key = sorted_slot(&pattern, order).expect("the planner joins by a variable");
+        let bound = [pattern.subject, pattern.object].into_iter();
+        let mut bound = bound.filter_map(|end| match end {
+            Position::Bound(slot) if slot != key => Some(slot),
+            _ => None,
+        });
+        let other = bound.next();
+        let read: Vec<usize> = other.into_iter().chain([key]).collect();
+        let columns = ScanColumns::new(&pattern, &read, &live);
         Self {
             input,
-            columns: ScanColumns::new(&pattern, &[key], &live),
+            other: other.map(|slot| (columns.column_of(slot), slot)),
+            columns,
             pattern,
             order,
             key,
@@ -85,6 +118,7 @@ impl HashScan {
             context,
             current: Cursor::default(),
             once: false,
+            counts: None,
             taken: 0,
         }
     }
@@ -92,6 +126,12 @@ impl HashScan {
     /// Stops at each solution's first match, if `once`.
     pub(crate) fn once(mut self, once: bool) -> Self {
         self.once = once;
+        self
+    }
+
+    /// Returns solutions once with the number of their matches, if there is a slot for that.
+    pub(crate) fn counting(mut self, slot: Option<usize>) -> Self {
+        self.counts = slot;
         self
     }
 
@@ -134,7 +174,8 @@ impl HashScan {
             End::Object
         };
         let (live, context) = (Arc::clone(&self.live), Arc::clone(&self.context));
-        Expand::new(Fed::default(), self.pattern, end, live, context).once(self.once)
+        let expand = Expand::new(Fed::default(), self.pattern, end, live, context);
+        expand.once(self.once).counting(self.counts)
     }
 }
 
@@ -178,8 +219,12 @@ impl RowSource for HashScan {
             match &mut self.access {
                 Access::Expand(expand) => expand.feed(std::mem::take(&mut self.current).batch),
                 Access::Table { .. } => {
-                    if let Some(found) = self.look_up() {
-                        return Ok(Some(found));
+                    let found = match self.counts {
+                        Some(slot) => self.count(slot),
+                        None => self.look_up(),
+                    };
+                    if found.is_some() {
+                        return Ok(found);
                     }
                 }
                 Access::Undecided => unreachable!("decided above"),
@@ -189,6 +234,24 @@ impl RowSource for HashScan {
 }
 
 impl HashScan {
+    /// Counts the matches of the current solutions.
+    fn count(&mut self, slot: usize) -> Option<Batch> {
+        let Access::Table { table, .. } = &self.access else {
+            return None;
+        };
+        let mut counted = CountedRows::default();
+        let batch = std::mem::take(&mut self.current).batch;
+        for row in 0..batch.rows {
+            let found = (table.runs).find(&table.rows, table.key, batch.value(self.key, row));
+            let found = match self.other {
+                Some((place, slot)) => table.rows_with(place, batch.value(slot, row), found),
+                None => found,
+            };
+            counted.add(&batch, row, slot, found.len());
+        }
+        counted.gather(&batch, slot, &self.live)
+    }
+
     /// Looks up the current solutions, up to one batch of results.
     fn look_up(&mut self) -> Option<Batch> {
         let Access::Table { table, .. } = &self.access else {
@@ -205,7 +268,12 @@ impl HashScan {
             if last.0 != id {
                 last = (id, table.runs.find(&table.rows, table.key, id));
             }
-            let mut found = last.1.clone();
+            let mut found = match self.other {
+                Some((place, slot)) => {
+                    table.rows_with(place, batch.value(slot, *row), last.1.clone())
+                }
+                None => last.1.clone(),
+            };
             if self.once {
                 found.end = found.end.min(found.start + 1);
             }
@@ -226,7 +294,7 @@ impl HashScan {
         }
         let mut out = batch.gather(&rows, &self.live);
         for (place, &slot) in self.columns.slots.iter().enumerate() {
-            if slot != self.key {
+            if slot != self.key && self.other.is_none_or(|(other, _)| other != place) {
                 let cell = |&found: &u32| table.rows.row(found as usize)[place];
                 out.columns[slot] = matches.iter().map(cell).collect();
             }

@@ -158,7 +158,9 @@ impl Inside {
 /// Returns whether two pipelines do the same, apart from their estimates and numbers.
 fn alike(a: &[Step], b: &[Step]) -> bool {
     let steps = || a.iter().zip(b);
+    let filters = |step: &Step| format!("{:?}", step.filters);
     a.len() == b.len()
+        && steps().all(|(a, b)| filters(a) == filters(b))
         && steps().all(|(a, b)| match (&a.kind, &b.kind) {
             (StepKind::Optional(a), StepKind::Optional(b))
             | (StepKind::Without(a), StepKind::Without(b)) => alike(a, b),

@@ -7,6 +7,7 @@ use pythia_store::{IdBatch, Order, QuadScan};
 
 use super::batch::{Batch, Cursor};
 use super::context::QueryContext;
+use super::early_count::CountedRows;
 use super::row_source::{Fed, RowSource};
 use super::scan::{ScanColumns, sorted_slot};
 use crate::error::QueryError;
@@ -32,6 +33,8 @@ pub(crate) struct MergeScan {
     working: Working,
     current: Cursor,
     once: bool,
+    /// The slot for the number of matches, if they are only counted.
+    counts: Option<usize>,
     /// Number of matches of the current row that were returned.
     taken: usize,
 }
@@ -62,6 +65,7 @@ impl MergeScan {
             group,
             current: Cursor::default(),
             once: false,
+            counts: None,
             taken: 0,
         }
     }
@@ -69,6 +73,12 @@ impl MergeScan {
     /// Stops at each solution's first match, if `once`.
     pub(crate) fn once(mut self, once: bool) -> Self {
         self.once = once;
+        self
+    }
+
+    /// Returns solutions once with the number of their matches, if there is a slot for that.
+    pub(crate) fn counting(mut self, slot: Option<usize>) -> Self {
+        self.counts = slot;
         self
     }
 
@@ -120,6 +130,23 @@ impl MergeScan {
             }
         }
         Ok(())
+    }
+
+    /// Continues counting the matches of the current batch.
+    fn count(&mut self, slot: usize) -> Result<Option<Batch>, QueryError> {
+        let key_column = self.columns.column_of(self.key);
+        let most = self.context.governor().batch_rows(self.live.len());
+        let mut counted = CountedRows::default();
+        while self.current.has_rows() && counted.len() < most {
+            let row = self.current.row;
+            let key = self.current.batch.value(self.key, row);
+            if key != self.group_key {
+                self.gather_group(key, key_column)?;
+            }
+            counted.add(&self.current.batch, row, slot, self.group[key_column].len());
+            self.current.row += 1;
+        }
+        Ok(counted.gather(&self.current.batch, slot, &self.live))
     }
 
     /// Continues joining the current batch, up to one batch of results.
@@ -180,7 +207,10 @@ impl RowSource for MergeScan {
                 self.current = Cursor::over(batch);
             }
             self.context.check()?;
-            let joined = self.join()?;
+            let joined = match self.counts {
+                Some(slot) => self.count(slot)?,
+                None => self.join()?,
+            };
             self.current.drop_used();
             if joined.is_some() {
                 return Ok(joined);

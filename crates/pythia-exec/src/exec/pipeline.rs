@@ -44,7 +44,9 @@ fn matches(
     match access {
         Access::Scan(order) => Box::new(scan(step, pattern, *order, source, shared)),
         Access::Expand(end) => {
-            Box::new(Expand::new(source, *pattern, *end, live, context).once(step.once))
+            let expand = Expand::new(source, *pattern, *end, live, context);
+            let expand = expand.once(step.once).counting(step.counts);
+            Box::new(expand.with_filters(&step.filters))
         }
         Access::Cached(end, attribute) => {
             let expand = Expand::new(source, *pattern, *end, live, context);
@@ -52,11 +54,13 @@ fn matches(
         }
         Access::Probe => Box::new(Probe::new(source, *pattern, live, context)),
         Access::Merge(order) => {
-            Box::new(MergeScan::new(source, *pattern, *order, live, context).once(step.once))
+            let merge = MergeScan::new(source, *pattern, *order, live, context);
+            Box::new(merge.once(step.once).counting(step.counts))
         }
         Access::Hash(order) => {
             let hash = HashScan::new(source, *pattern, *order, live, context);
-            Box::new(hash.once(step.once).begin_small(step.begins_small))
+            let hash = hash.once(step.once).counting(step.counts);
+            Box::new(hash.begin_small(step.begins_small))
         }
     }
 }

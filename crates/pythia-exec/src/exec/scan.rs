@@ -222,6 +222,31 @@ impl Scan {
         Ok(Some(scan))
     }
 
+    /// Reads on for the current row. Of several ranges, those with few rows are read together.
+    fn read(&mut self) -> Result<(), QueryError> {
+        let most = self.context.governor().batch_rows(self.live.len());
+        let enough = match &self.ranges {
+            Some(_) => most.min(self.next_rows),
+            None => 1,
+        };
+        self.given = 0;
+        self.found = IdBatch::default();
+        while let Some(scan) = &mut self.scan {
+            match scan.next()? {
+                Some(mut found) => {
+                    self.columns.hide(&mut found, &self.context);
+                    append(&mut self.found, found);
+                }
+                None => self.scan = self.open()?,
+            }
+            if self.found.rows >= enough {
+                break;
+            }
+            self.context.check()?;
+        }
+        Ok(())
+    }
+
     /// Returns the next rows read, up to one batch.
     fn output(&mut self) -> Batch {
         let most = self.context.governor().batch_rows(self.live.len());
@@ -259,15 +284,9 @@ impl RowSource for Scan {
             if self.given < self.found.rows {
                 return Ok(Some(self.output()));
             }
-            if let Some(scan) = &mut self.scan {
-                self.given = 0;
-                self.found = IdBatch::default();
-                if let Some(mut found) = scan.next()? {
-                    self.columns.hide(&mut found, &self.context);
-                    self.found = found;
-                    continue;
-                }
-                self.scan = None;
+            if self.scan.is_some() {
+                self.read()?;
+                continue;
             }
             if self.row < self.current.rows {
                 self.scan = self.open()?;
@@ -286,6 +305,17 @@ impl RowSource for Scan {
                 self.row = 0;
             }
         }
+    }
+}
+
+fn append(rows: &mut IdBatch, more: IdBatch) {
+    if rows.rows == 0 {
+        *rows = more;
+        return;
+    }
+    rows.rows += more.rows;
+    for (column, more) in rows.columns.iter_mut().zip(more.columns) {
+        column.extend(more);
     }
 }
 

@@ -9,6 +9,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use pythia_rdf::TermId;
+use pythia_sparql::scope::draws;
 
 use super::batch::Batch;
 use super::context::QueryContext;
@@ -75,55 +76,79 @@ impl TextFilter {
         let batches = std::mem::take(&mut self.kept);
         let count = std::mem::take(&mut self.kept_rows);
         self.enough = (count * GROWTH).min(ROWS_MAX);
-        let slots = &self.expression.slots;
         let width = batches.first().map_or(0, |batch| batch.columns.len());
+        let slots = &self.expression.slots;
         let mut working = Working::new(self.context.governor());
-        working.set(count * (size_of::<(u64, u32, u32)>() + slots.len() * size_of::<u64>()))?;
-        let mut order: Vec<(u64, u32, u32)> = Vec::with_capacity(count);
-        for (number, batch) in batches.iter().enumerate() {
-            let rows = 0..batch.rows;
-            order.extend(rows.map(|row| (self.key(batch, row), number as u32, row as u32)));
-        }
-        order.sort_unstable();
-        let zeros = vec![0; count];
+        working.set(count * slots.len() * size_of::<u64>())?;
         let mut columns: Vec<Vec<u64>> = vec![Vec::new(); width];
         for &slot in slots {
-            let ids = order
-                .iter()
-                .map(|&(_, number, row)| batches[number as usize].value(slot, row as usize));
+            let ids = (batches.iter()).flat_map(|b| (0..b.rows).map(move |row| b.value(slot, row)));
             columns[slot] = ids.collect();
         }
-        let views: Vec<&[u64]> = columns
-            .iter()
-            .map(|column| {
-                if column.is_empty() {
-                    &zeros[..]
-                } else {
-                    &column[..]
-                }
-            })
-            .collect();
-        let evaluation = &self.context.evaluation;
-        let found = self
-            .expression
-            .compiled()
-            .filter(&views, count, evaluation)?;
-        let mut keep: Vec<Vec<bool>> = batches.iter().map(|b| vec![false; b.rows]).collect();
-        for ((_, number, row), found) in order.into_iter().zip(found) {
-            keep[number as usize][row as usize] = found;
+        let columns: Vec<&[u64]> = columns.iter().map(Vec::as_slice).collect();
+        let keep = true_in_order_of_terms(&self.expression, &columns, count, &self.context)?;
+        let mut keep = &keep[..];
+        for batch in batches {
+            let (of_batch, others) = keep.split_at(batch.rows);
+            keep = others;
+            self.tested.push_back((batch, rows_where(of_batch)));
         }
-        let rows = keep.iter().map(|keep| rows_where(keep));
-        self.tested.extend(batches.into_iter().zip(rows));
         Ok(())
     }
+}
 
-    /// Returns a solution's sort key: the first of its terms that must be looked up.
-    fn key(&self, batch: &Batch, row: usize) -> u64 {
-        let slots = self.expression.slots.iter();
-        let mut ids = slots.map(|&slot| TermId(batch.value(slot, row)));
+/// Returns for which rows an expression is true. The rows are tested in the order of their terms, and equal ones once. A
+/// column that the expression does not read may be empty.
+pub(super) fn true_in_order_of_terms(
+    expression: &SlotExpression,
+    columns: &[&[u64]],
+    rows: usize,
+    context: &QueryContext,
+) -> Result<Vec<bool>, QueryError> {
+    let slots = &expression.slots;
+    let mut working = Working::new(context.governor());
+    working.set(
+        rows * (size_of::<(u64, u32)>() + size_of::<u32>() + slots.len() * size_of::<u64>()),
+    )?;
+    // The key is the first term that must be looked up.
+    let key = |row: usize| {
+        let mut ids = slots.iter().map(|&slot| TermId(columns[slot][row]));
         let found = ids.find(|id| id.is_bound() && id.kind().is_dictionary());
         found.map_or(0, |id| id.0)
+    };
+    let mut order: Vec<(u64, u32)> = (0..rows).map(|row| (key(row), row as u32)).collect();
+    order.sort_unstable();
+    let draws_lots = draws(&expression.source.expression);
+    let is_equal = |a: u32, b: u32| {
+        let mut columns = slots.iter().map(|&slot| columns[slot]);
+        !draws_lots && columns.all(|column| column[a as usize] == column[b as usize])
+    };
+    let mut different: Vec<u32> = Vec::new();
+    let mut place: Vec<u32> = vec![0; rows];
+    for &(_, row) in &order {
+        if different.last().is_none_or(|last| !is_equal(*last, row)) {
+            different.push(row);
+        }
+        place[row as usize] = different.len() as u32 - 1;
     }
+    let mut tested: Vec<Vec<u64>> = vec![Vec::new(); columns.len()];
+    for &slot in slots {
+        tested[slot] = (different.iter())
+            .map(|&row| columns[slot][row as usize])
+            .collect();
+    }
+    let zeros = vec![0; different.len()];
+    let views = tested.iter().map(|column| match column.is_empty() {
+        true => &zeros[..],
+        false => &column[..],
+    });
+    let views: Vec<&[u64]> = views.collect();
+    let compiled = expression.compiled();
+    let found = compiled.filter(&views, different.len(), &context.evaluation)?;
+    Ok(place
+        .into_iter()
+        .map(|place| found[place as usize])
+        .collect())
 }
 
 impl RowSource for TextFilter {

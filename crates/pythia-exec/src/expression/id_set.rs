@@ -66,23 +66,41 @@ pub(crate) fn may_be_true(
             Some((prefix, of_str)) => Some(starting_with(&prefix, of_str, ids)?),
             None => of_kinds(node, column, kinds),
         },
-        Node::Compare(Comparison::Equal, sides) => match text_of_str(sides, column) {
-            Some(text) => Some(starting_with(text, true, ids)?),
+        Node::Compare(Comparison::Equal, sides) => match start_of_text(sides, column) {
+            Some((text, of_str)) => Some(starting_with(text, of_str, ids)?),
             None => of_kinds(node, column, kinds),
         },
         _ => of_kinds(node, column, kinds),
     })
 }
 
-/// Returns the text that a comparison requires of `STR` of the column.
-fn text_of_str(sides: &(Node, Node), column: usize) -> Option<&str> {
+/// Returns the text with which the column's text starts, or `STR` of the column, if that or a part from its start is to
+/// equal a constant.
+fn start_of_text(sides: &(Node, Node), column: usize) -> Option<(&str, bool)> {
     let (call, constant) = compared_call(sides)?;
     let Value::String(text) = constant else {
         return None;
     };
-    let is_str = call.function == Function::Str
-        && matches!(call.arguments[..], [Node::Variable(found)] if found == column);
-    (is_str && !text.is_empty() && !text.contains('\0')).then_some(text)
+    let is_column = |node: &Node| matches!(node, Node::Variable(found) if *found == column);
+    let is_str = |call: &Call| {
+        call.function == Function::Str && matches!(&call.arguments[..], [of] if is_column(of))
+    };
+    let is_first = |node: &Node| match node {
+        Node::Constant(constant) => {
+            matches!(constant.value, Value::Number(Number::Integer(place)) if i64::from(place) == 1)
+        }
+        _ => false,
+    };
+    let of_str = match (&call.function, &call.arguments[..]) {
+        (Function::SubStr, [of, place, ..]) if is_first(place) => match of {
+            Node::Call(of) if is_str(of) => true,
+            of if is_column(of) => false,
+            _ => return None,
+        },
+        _ if is_str(call) => true,
+        _ => return None,
+    };
+    (!text.is_empty() && !text.contains('\0')).then_some((text, of_str))
 }
 
 /// Returns all ids of the kinds for which a test of the column's kind, datatype or language may be true.
@@ -150,11 +168,10 @@ fn of_kinds(node: &Node, column: usize, kinds: KindSet) -> Option<IdSet> {
     }
 }
 
-/// Returns whether a test of a term's kind is true for all terms of these kinds.
-pub fn always_passes(function: &Function, kinds: KindSet) -> bool {
-    kinds
-        .iter()
-        .all(|kind| test_kind(function, kind) == Some(TRUE))
+/// Returns whether a test of a term's kind passes, or does not pass, for all terms of these kinds.
+pub fn always(passes: bool, function: &Function, kinds: KindSet) -> bool {
+    let outcome = if passes { TRUE } else { FALSE };
+    (kinds.iter()).all(|kind| test_kind(function, kind) == Some(outcome))
 }
 
 /// Returns the call and the constant that are compared.

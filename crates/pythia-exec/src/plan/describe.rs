@@ -284,12 +284,22 @@ pub(crate) fn describe_steps(
                 )
             }
         };
-        if step.once {
-            node.detail.push_str(" (first match)");
-        }
+        node.detail.push_str(&of_matches(step));
         node.estimated_rows = Some(step.rows);
         node.measured = explainer.measured(step.cost);
         node
     };
     steps.iter().map(explain_one).collect()
+}
+
+/// Describes which matches a step takes.
+fn of_matches(step: &Step) -> String {
+    let filters = step
+        .filters
+        .iter()
+        .map(|filter| format!(" where {filter:?}"));
+    let first = step.once.then_some(" (first match)");
+    let counted = step.counts.map(|_| " (number of matches)");
+    let taken = first.into_iter().chain(counted).map(str::to_owned);
+    filters.chain(taken).collect()
 }

@@ -14,6 +14,8 @@ use crate::explain::CostId;
 
 /// With fewer expected solutions, duplicates cost less than their detection.
 const ROWS_MIN: f64 = 256.0;
+/// If a later step is expected to have this many solutions, it pays to find even few duplicates before it.
+const LATER_MIN: f64 = 1024.0;
 
 /// Returns the plan for a consumer that ignores duplicates.
 pub fn ignored(mut plan: Plan) -> Plan {
@@ -51,13 +53,17 @@ pub fn without_duplicates(steps: &[Step]) -> Vec<Step> {
         kept.push(step);
         // With `once`, the step does not produce the duplicates in the first place.
         let multiplied = drops_a_slot && !(once && before.len() == live.len());
-        if multiplied && !is_last && rows >= ROWS_MIN && !live.is_empty() {
+        let later = steps[index + 1..].iter().map(|step| step.rows);
+        let pays = rows >= ROWS_MIN || later.fold(0.0, f64::max) >= LATER_MIN;
+        if multiplied && !is_last && pays && !live.is_empty() {
             kept.push(Step {
                 cost,
                 kind: StepKind::EarlyDistinct,
                 live: Arc::clone(&live),
                 rows,
                 once: false,
+                counts: None,
+                filters: Vec::new(),
                 begins_small: false,
             });
         }
@@ -67,7 +73,7 @@ pub fn without_duplicates(steps: &[Step]) -> Vec<Step> {
 }
 
 /// Returns the slots that a step binds, or `None` if that is hard to determine.
-fn binds(kind: &StepKind) -> Option<Slots> {
+pub fn binds(kind: &StepKind) -> Option<Slots> {
     let mut bound = Slots::default();
     match kind {
         StepKind::Pattern(pattern, _) | StepKind::Ranges(pattern, ..) => new(pattern, &mut bound),

@@ -115,6 +115,12 @@ pub struct Step {
     /// True if a solution's first match is enough: the step binds nothing that is needed, and its solutions
     /// are not counted.
     pub once: bool,
+    /// A slot for the number of matches of a solution, which is returned once: the step binds nothing that is needed, and
+    /// only the number of its solutions is used. A number that the slot holds already is multiplied.
+    pub counts: Option<usize>,
+    /// Filters of [`Access::Expand`] over what the pattern binds and its node: they are applied to each link before the links
+    /// are joined with the solutions, of which many may have the same node.
+    pub filters: Vec<SlotExpression>,
     /// True if a scan begins with small batches, and a join with a table looks up the first rows without it, because a
     /// LIMIT may need no more. The position in the plan tells.
     #[serde(skip)]

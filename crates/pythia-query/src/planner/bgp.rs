@@ -143,15 +143,19 @@ fn push_triple(builder: &mut Builder, snapshot: &Snapshot, triple: &Triple, meth
         graph,
     };
     let rows = method.rows;
-    match (&triple.confined, access) {
-        (Some(confined), Access::Scan(order)) if confined.is_read_by(order) => {
+    let ranges = match access {
+        Access::Scan(order) => triple.ranges_in(order).map(|confined| (confined, order)),
+        _ => None,
+    };
+    match ranges {
+        Some((confined, order)) => {
             // Ranges without matches, and those of kinds that do not occur, are not read.
             snapshot.depend_on(&triple.constants());
             let ids = Arc::clone(&confined.ids);
             let share = confined.count / triple.count;
             builder.push(StepKind::Ranges(pattern, order, ids), rows * share);
         }
-        _ => builder.push(StepKind::Pattern(pattern, access), rows),
+        None => builder.push(StepKind::Pattern(pattern, access), rows),
     }
     bind_triple(builder, triple, rows);
     for (a, b) in equal {

@@ -9,6 +9,7 @@ use oxrdf::{Term, Variable};
 use pythia_sparql::scope::Variables;
 
 use super::element::{Kinds, PatternTerm};
+use super::link_filter::filter_links;
 use pythia_exec::explain::CostId;
 use pythia_exec::plan::duplicates::without_duplicates;
 use pythia_exec::plan::operators::Pattern;
@@ -266,6 +267,8 @@ impl Builder {
             live: Arc::default(),
             rows,
             once: false,
+            counts: None,
+            filters: Vec::new(),
             begins_small: false,
         });
     }
@@ -324,6 +327,7 @@ impl Builder {
 
     /// Finishes a pipeline with outside input of whose solutions only one slot is used.
     pub(crate) fn finish_fed(mut self, slot: usize) -> (Vec<Step>, Vec<Variable>) {
+        filter_links(&mut self.steps);
         assign_live(&mut self.steps, std::iter::once(slot).collect());
         (without_duplicates(&self.steps), self.slots)
     }
@@ -345,6 +349,7 @@ impl Builder {
             .filter(|slot| self.known.certain.contains(slot))
             .map(|slot| self.slots[*slot].clone())
             .collect();
+        filter_links(&mut self.steps);
         assign_live(&mut self.steps, output.iter().copied().collect());
         let rows = self.known.rows;
         let (inputs, input) = match self.input {
@@ -365,76 +370,92 @@ impl Builder {
     }
 }
 
-/// Records for each step the slots that are needed after it. Returns the slots needed before the first step.
-fn assign_live(steps: &mut [Step], mut live: Slots) -> Slots {
-    for step in steps.iter_mut().rev() {
-        step.live = Arc::new(live.clone());
-        match &mut step.kind {
-            StepKind::Pattern(pattern, _) | StepKind::Ranges(pattern, ..) => {
-                for position in [pattern.subject, pattern.predicate, pattern.object] {
-                    need(&mut live, position);
-                }
-                need_graph(&mut live, pattern.graph);
-            }
-            StepKind::Equal(a, b) => live.extend([*a, *b]),
-            StepKind::Filter(expression) => live.extend(&expression.slots),
-            StepKind::Bind(slot, expression) => {
-                live.remove(*slot);
-                live.extend(&expression.slots);
-            }
-            StepKind::Values { slots, keys, .. } => {
-                for slot in slots.iter() {
-                    live.remove(*slot);
-                }
-                live.extend(keys.iter());
-            }
-            StepKind::Optional(inner) => {
-                let before = assign_live(inner, live.clone());
-                live.add(&before);
-            }
-            StepKind::Without(inner) => {
-                live.add(&assign_live(inner, Slots::default()));
-                *inner = without_duplicates(inner);
-            }
-            StepKind::EarlyDistinct | StepKind::EarlyCount(_) => {}
-            StepKind::Intersect(slot, patterns) => {
-                live.remove(*slot);
-                let ends = patterns.iter().flat_map(|p| [p.subject, p.object]);
-                live.extend(ends.filter_map(|end| match end {
-                    Position::Bound(bound) => Some(bound),
-                    Position::Constant(_) | Position::New(_) => None,
-                }));
-            }
-            StepKind::Union(branches) => {
-                let after = live.clone();
-                for branch in branches {
-                    live.add(&assign_live(branch, after.clone()));
-                }
-            }
-            StepKind::Path(path) => {
-                need(&mut live, path.subject);
-                need(&mut live, path.object);
-                if let PathGraph::Slot(slot) = path.graph {
-                    live.insert(slot);
-                }
-            }
-            StepKind::Reachable(step) => {
-                need(&mut live, step.from);
-                need(&mut live, step.to);
-            }
-            StepKind::Merged(pattern) => {
-                let positions = [pattern.subject, pattern.predicate, pattern.object];
-                live.extend(positions.iter().filter_map(|position| position.slot()));
-                live.extend(pattern.graph.slot());
-            }
-            StepKind::TakeApart(term, parts) => {
-                parts.iter().for_each(|part| need(&mut live, *part));
-                live.insert(*term);
-            }
-            StepKind::Graphs(position) => need(&mut live, *position),
+/// Records for each step the slots that are needed after it, and drops BINDs whose values are not. Returns the slots needed
+/// before the first step.
+fn assign_live(steps: &mut Vec<Step>, mut live: Slots) -> Slots {
+    let mut needed = Vec::with_capacity(steps.len());
+    for mut step in std::mem::take(steps).into_iter().rev() {
+        if matches!(&step.kind, StepKind::Bind(slot, _) if !live.contains(*slot)) {
+            continue;
         }
+        step.live = Arc::new(live.clone());
+        for filter in &step.filters {
+            live.extend(&filter.slots);
+        }
+        need_before(&mut step.kind, &mut live);
+        needed.push(step);
     }
+    needed.reverse();
+    *steps = needed;
     live
+}
+
+/// Replaces the slots needed after a step by those needed before it.
+fn need_before(kind: &mut StepKind, live: &mut Slots) {
+    match kind {
+        StepKind::Pattern(pattern, _) | StepKind::Ranges(pattern, ..) => {
+            for position in [pattern.subject, pattern.predicate, pattern.object] {
+                need(live, position);
+            }
+            need_graph(live, pattern.graph);
+        }
+        StepKind::Equal(a, b) => live.extend([*a, *b]),
+        StepKind::Filter(expression) => live.extend(&expression.slots),
+        StepKind::Bind(slot, expression) => {
+            live.remove(*slot);
+            live.extend(&expression.slots);
+        }
+        StepKind::Values { slots, keys, .. } => {
+            for slot in slots.iter() {
+                live.remove(*slot);
+            }
+            live.extend(keys.iter());
+        }
+        StepKind::Optional(inner) => {
+            let before = assign_live(inner, live.clone());
+            live.add(&before);
+        }
+        StepKind::Without(inner) => {
+            live.add(&assign_live(inner, Slots::default()));
+            *inner = without_duplicates(inner);
+        }
+        StepKind::EarlyDistinct | StepKind::EarlyCount(_) => {}
+        StepKind::Intersect(slot, patterns) => {
+            live.remove(*slot);
+            let ends = patterns.iter().flat_map(|p| [p.subject, p.object]);
+            live.extend(ends.filter_map(|end| match end {
+                Position::Bound(bound) => Some(bound),
+                Position::Constant(_) | Position::New(_) => None,
+            }));
+        }
+        StepKind::Union(branches) => {
+            let after = live.clone();
+            for branch in branches {
+                live.add(&assign_live(branch, after.clone()));
+            }
+        }
+        StepKind::Path(path) => {
+            need(live, path.subject);
+            need(live, path.object);
+            if let PathGraph::Slot(slot) = path.graph {
+                live.insert(slot);
+            }
+        }
+        StepKind::Reachable(step) => {
+            need(live, step.from);
+            need(live, step.to);
+        }
+        StepKind::Merged(pattern) => {
+            let positions = [pattern.subject, pattern.predicate, pattern.object];
+            live.extend(positions.iter().filter_map(|position| position.slot()));
+            live.extend(pattern.graph.slot());
+        }
+        StepKind::TakeApart(term, parts) => {
+            parts.iter().for_each(|part| need(live, *part));
+            live.insert(*term);
+        }
+        StepKind::Graphs(position) => need(live, *position),
+    }
 }
 
 fn need(live: &mut Slots, position: Position) {

@@ -7,10 +7,10 @@
 use std::borrow::Cow;
 
 use hashbrown::HashSet;
-use oxrdf::{Term, Variable};
+use oxrdf::{NamedNode, Term, Variable};
 use pythia_rdf::TermKind;
 use pythia_sparql::scope::{Variables, mentioned, term_variables, triple_variables};
-use spargebra::algebra::{Expression, GraphPattern};
+use spargebra::algebra::{Expression, Function, GraphPattern};
 use spargebra::term::GroundTerm;
 
 use super::Planner;
@@ -107,10 +107,13 @@ impl Planner<'_> {
         };
         let mut terms: Vec<Term> = Vec::with_capacity(alternatives.len());
         let mut known = HashSet::new();
-        for (other, term, by_value) in &alternatives {
-            let is_listed =
-                other == variable && (!by_value || self.is_only(builder, group, variable, term)?);
-            if !is_listed {
+        for (other, term, equality) in &alternatives {
+            let is_listed = match equality {
+                Equality::Same => true,
+                Equality::OfValues => self.is_only(builder, group, variable, term)?,
+                Equality::OfTexts => self.is_resource(builder, group, variable)?,
+            };
+            if other != variable || !is_listed {
                 return Ok(None);
             }
             if known.insert(term) {
@@ -131,6 +134,21 @@ impl Planner<'_> {
         let slot = builder.slot(variable);
         builder.push(StepKind::Bind(slot, value), rows);
         builder.bind(slot, 1.0);
+    }
+
+    /// Returns whether the variable cannot have literals.
+    fn is_resource(
+        &self,
+        builder: &Builder,
+        group: &Operands<'_>,
+        variable: &Variable,
+    ) -> Result<bool, QueryError> {
+        let kinds = self.kinds(builder, group, variable)?;
+        let is_resource = kinds.set.iter().all(|kind| !kind.is_literal());
+        if is_resource {
+            self.depend_on_kinds(kinds);
+        }
+        Ok(is_resource)
     }
 
     /// Returns whether the term is the only one that the variable can have and that is equal to it.
@@ -200,10 +218,20 @@ fn values(variable: Variable, terms: Vec<Term>) -> GraphPattern {
     }
 }
 
-/// Collects the variables and terms of a filter that is true only if one of the variables has its term, or a term that is
-/// equal to it if the last part is true. Returns false if the filter is not of this form.
-fn add_terms<'f>(filter: &'f Expression, found: &mut Vec<(&'f Variable, Term, bool)>) -> bool {
-    let (a, b, by_value) = match filter {
+/// How a filter compares a variable with a term.
+enum Equality {
+    /// `sameTerm`.
+    Same,
+    /// `=`.
+    OfValues,
+    /// `STR(?v) = "…"`, with the IRI's text.
+    OfTexts,
+}
+
+/// Collects the variables and terms of a filter that is true only if one of the variables is equal to its term. Returns false
+/// if the filter is not of this form.
+fn add_terms<'f>(filter: &'f Expression, found: &mut Vec<(&'f Variable, Term, Equality)>) -> bool {
+    let (a, b, equality) = match filter {
         Expression::Or(a, b) => return add_terms(a, found) && add_terms(b, found),
         Expression::In(variable, list) => {
             let Expression::Variable(variable) = &**variable else {
@@ -211,7 +239,7 @@ fn add_terms<'f>(filter: &'f Expression, found: &mut Vec<(&'f Variable, Term, bo
             };
             let terms = list
                 .iter()
-                .map(|item| Some((variable, term_of(item)?, true)));
+                .map(|item| Some((variable, term_of(item)?, Equality::OfValues)));
             return match terms.collect::<Option<Vec<_>>>() {
                 Some(terms) => {
                     found.extend(terms);
@@ -220,18 +248,35 @@ fn add_terms<'f>(filter: &'f Expression, found: &mut Vec<(&'f Variable, Term, bo
                 None => false,
             };
         }
-        Expression::Equal(a, b) => (&**a, &**b, true),
-        Expression::SameTerm(a, b) => (&**a, &**b, false),
+        Expression::Equal(a, b) => (&**a, &**b, Equality::OfValues),
+        Expression::SameTerm(a, b) => (&**a, &**b, Equality::Same),
         _ => return false,
     };
     if let (Expression::Variable(variable), other) | (other, Expression::Variable(variable)) =
         (a, b)
         && let Some(term) = term_of(other)
     {
-        found.push((variable, term, by_value));
+        found.push((variable, term, equality));
+        return true;
+    }
+    if let (Expression::FunctionCall(Function::Str, of), text)
+    | (text, Expression::FunctionCall(Function::Str, of)) = (a, b)
+        && let ([Expression::Variable(variable)], Some(iri)) = (&of[..], iri_of(text))
+    {
+        found.push((variable, iri, Equality::OfTexts));
         return true;
     }
     false
+}
+
+/// Returns the IRI with this text, if the text is one.
+fn iri_of(text: &Expression) -> Option<Term> {
+    match text {
+        Expression::Literal(text) if text.datatype() == oxrdf::vocab::xsd::STRING => {
+            NamedNode::new(text.value()).ok().map(Term::from)
+        }
+        _ => None,
+    }
 }
 
 /// Returns the variable and the term of a BIND of a constant alone.

@@ -3,7 +3,7 @@
 //! Equal solutions whose number alone is used are replaced by one solution with that number: the reviews of a product are
 //! counted before they are joined with the product's types. The solutions that a step makes of one solution follow each other
 //! (those of a union: in each branch). So where an earlier step bound all that is still needed, equal solutions come in runs,
-//! which are counted without a table.
+//! which are counted without a table. A step whose matches nobody needs returns each solution once, with their number.
 
 use std::sync::Arc;
 
@@ -15,6 +15,7 @@ use super::Planner;
 use super::builder::Planned;
 use pythia_exec::error::QueryError;
 use pythia_exec::explain::CostId;
+use pythia_exec::plan::duplicates::binds;
 use pythia_exec::plan::expression::SlotExpression;
 use pythia_exec::plan::operators::Operator;
 use pythia_exec::plan::slots::Slots;
@@ -95,6 +96,13 @@ fn insert_counts(steps: &mut Vec<Step>, slot: usize, mut bound: Slots, first: Op
     let count = steps.len();
     for (index, mut step) in std::mem::take(steps).into_iter().enumerate() {
         step.rows *= share;
+        let before = counted.last().map_or(1.0, |step: &Step| step.rows);
+        if counts_matches(&step) && step.rows >= ROWS_MIN && before * RUN_MIN <= step.rows {
+            step.counts = Some(slot);
+            share *= before / step.rows;
+            step.rows = before;
+            is_counted = true;
+        }
         let (live, rows) = (Arc::clone(&step.live), step.rows);
         step.each_new(&mut |slot| {
             bound.insert(slot);
@@ -120,6 +128,8 @@ fn insert_counts(steps: &mut Vec<Step>, slot: usize, mut bound: Slots, first: Op
                 live,
                 rows: different,
                 once: false,
+                counts: None,
+                filters: Vec::new(),
                 begins_small: false,
             };
             carry(&mut step, slot);
@@ -128,6 +138,18 @@ fn insert_counts(steps: &mut Vec<Step>, slot: usize, mut bound: Slots, first: Op
     }
     *steps = counted;
     is_counted
+}
+
+/// Returns whether a step can count the matches of a solution, because it binds nothing that is needed.
+fn counts_matches(step: &Step) -> bool {
+    let StepKind::Pattern(_, access) = &step.kind else {
+        return false;
+    };
+    let counts = matches!(
+        access,
+        Access::Expand(_) | Access::Merge(_) | Access::Hash(_)
+    );
+    counts && binds(&step.kind).is_some_and(|bound| bound.is_apart(&step.live))
 }
 
 /// Returns the number of places at which a step returns what it makes of one solution.

@@ -182,6 +182,14 @@ impl Triple {
         is_its.then(|| (confined.count / self.count).clamp(1e-9, 1.0))
     }
 
+    /// Returns the ids to which a scan in this order is restricted, unless they are those of all matches of its predicate.
+    pub(crate) fn ranges_in(&self, order: Order) -> Option<&Confined> {
+        let confined = self.confined.as_ref()?;
+        let is_all =
+            matches!(self.predicate, PatternTerm::Constant(_)) && confined.count >= self.count;
+        (confined.is_read_by(order) && !is_all).then_some(confined)
+    }
+
     /// Returns the share of the matches that VALUES for a slot keep, and the number of the slot's distinct terms.
     pub(crate) fn share_listed(&self, slot: usize) -> Option<(f64, f64)> {
         let (_, count) = self.listed.iter().find(|(listed, _)| *listed == slot)?;

@@ -3,11 +3,12 @@
 //! If the variables are bound only to terms of such kinds that equal values are the same term (IRIs, strings, integers),
 //! both share a slot while the patterns of the group are joined; the second variable is bound to its value afterwards.
 
-use oxrdf::Variable;
+use oxrdf::vocab::rdf;
+use oxrdf::{Literal, NamedNode, Variable};
 use pythia_rdf::TermKind;
 use pythia_sparql::scope::{Variables, mentioned, term_variable, triple_variables};
 use pythia_store::QuadPattern;
-use spargebra::algebra::Expression;
+use spargebra::algebra::{Expression, Function};
 use spargebra::term::{NamedNodePattern, TermPattern, TriplePattern};
 
 use super::Planner;
@@ -15,7 +16,7 @@ use super::builder::{Builder, StandIns};
 use super::element::Kinds;
 use super::group::{GroupFilter, Operands};
 use pythia_exec::error::QueryError;
-use pythia_exec::expression::id_set::always_passes;
+use pythia_exec::expression::id_set::always;
 use pythia_exec::plan::dataset::GraphScope;
 use pythia_exec::plan::expression::SlotExpression;
 use pythia_exec::plan::step::StepKind;
@@ -136,7 +137,8 @@ impl Planner<'_> {
         }
     }
 
-    /// Removes tests of a term's kind that all terms of a predicate's subjects or objects pass.
+    /// Removes tests of a term's kind that all terms of a predicate's subjects or objects pass, and tests that another filter
+    /// implies.
     pub(super) fn drop_true(
         &self,
         group: &Operands<'_>,
@@ -144,7 +146,11 @@ impl Planner<'_> {
     ) -> Result<(), QueryError> {
         let mut place = 0;
         while place < filters.len() {
-            if self.is_true(group, filters[place].expression)? {
+            let filter = filters[place].expression;
+            let is_implied = filters
+                .iter()
+                .any(|other| implies(other.expression, filter));
+            if is_implied || self.is_true(group, filter)? {
                 filters.remove(place);
             } else {
                 place += 1;
@@ -154,6 +160,10 @@ impl Planner<'_> {
     }
 
     fn is_true(&self, group: &Operands<'_>, filter: &Expression) -> Result<bool, QueryError> {
+        let (filter, passes) = match filter {
+            Expression::Not(inner) => (&**inner, false),
+            filter => (filter, true),
+        };
         let Expression::FunctionCall(function, arguments) = filter else {
             return Ok(false);
         };
@@ -165,7 +175,7 @@ impl Planner<'_> {
                 Some(kinds) => kinds,
                 None => self.kinds_in(variable, triple)?,
             };
-            if always_passes(function, kinds.set) {
+            if always(passes, function, kinds.set) {
                 self.depend_on_kinds(kinds);
                 return Ok(true);
             }
@@ -238,4 +248,62 @@ pub(super) fn equal_if_same(a: TermKind, b: TermKind) -> bool {
     let is_plain = |kind| matches!(kind, K::Iri | K::BlankNode | K::String | K::LangString);
     let is_canonical = matches!((a, b), (K::Integer, K::Integer) | (K::Boolean, K::Boolean));
     is_plain(a) || is_plain(b) || is_canonical
+}
+
+/// Returns whether a filter over a literal's datatype or language is true only if another one is, too: terms that are no
+/// literals have neither, and only literals of two datatypes have a language.
+fn implies(filter: &Expression, other: &Expression) -> bool {
+    let Some((function, of, is_equal)) = tested(filter) else {
+        return false;
+    };
+    match other {
+        Expression::FunctionCall(Function::IsLiteral, arguments) => {
+            matches!(&arguments[..], [Expression::Variable(variable)] if variable == of)
+        }
+        Expression::Equal(..) => {
+            let has_language = |datatype: &NamedNode| {
+                [rdf::LANG_STRING, rdf::DIR_LANG_STRING].contains(&datatype.as_ref())
+            };
+            let is_untagged = matches!(is_equal, Some(Expression::NamedNode(datatype))
+                if *function == Function::Datatype && !has_language(datatype));
+            let no_language = matches!(tested(other), Some((Function::Lang, variable, Some(Expression::Literal(tag))))
+                if variable == of && *tag == Literal::from(""));
+            is_untagged && no_language
+        }
+        _ => false,
+    }
+}
+
+/// Returns the function, DATATYPE or LANG, and the variable that a filter compares, and the constant that it must equal.
+fn tested(filter: &Expression) -> Option<(&Function, &Variable, Option<&Expression>)> {
+    match filter {
+        Expression::Equal(a, b) => match (called(a), called(b)) {
+            (Some((function, variable)), _) => Some((function, variable, Some(b))),
+            (None, Some((function, variable))) => Some((function, variable, Some(a))),
+            (None, None) => None,
+        },
+        Expression::Not(inner) => match &**inner {
+            Expression::Equal(a, b) => called(a).or(called(b)),
+            _ => None,
+        }
+        .map(|(function, variable)| (function, variable, None)),
+        Expression::FunctionCall(Function::LangMatches, arguments) => {
+            let (function, variable) = called(arguments.first()?)?;
+            Some((function, variable, None))
+        }
+        _ => None,
+    }
+}
+
+/// Returns the function and the variable, if an expression is DATATYPE or LANG of a variable.
+fn called(expression: &Expression) -> Option<(&Function, &Variable)> {
+    match expression {
+        Expression::FunctionCall(function @ (Function::Datatype | Function::Lang), arguments) => {
+            match &arguments[..] {
+                [Expression::Variable(variable)] => Some((function, variable)),
+                _ => None,
+            }
+        }
+        _ => None,
+    }
 }

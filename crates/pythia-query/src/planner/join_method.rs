@@ -28,6 +28,8 @@ const HASHED: f64 = 0.025;
 const LINKED: f64 = 0.05;
 /// Cost of one hash lookup.
 const LOOKUP: f64 = 0.015;
+/// Cost of searching a key's rows of a table for the other end.
+const SEARCHED: f64 = 0.03;
 /// Cost of starting a scan.
 const SCAN_START: f64 = 2.0;
 /// From this many matches, a constant object's list is read from the columns, streaming.
@@ -316,14 +318,7 @@ impl Joined {
             && let (PatternTerm::Constant(_), PatternGraph::Filter(_)) =
                 (triple.predicate, triple.graph)
         {
-            add(Access::Probe, self.visits(self.rows), self.sorted);
-            if let (Some(order), Some(slot)) = (
-                keyed_order(triple, true, true),
-                single_key(triple, true, true),
-            ) {
-                self.keyed_ways(triple, order, slot, 0.0, &mut add);
-            }
-            return;
+            return self.tests(triple, &mut add);
         }
         if !triple.slots().any(|(slot, _)| self.is_bound(slot)) {
             for order in scan_orders(triple, self.unit) {
@@ -332,10 +327,8 @@ impl Joined {
                 } else {
                     None
                 };
-                let read = match &triple.confined {
-                    Some(confined) if confined.is_read_by(order) => {
-                        confined.count + confined.ids.len() as f64 * SEEK
-                    }
+                let read = match triple.ranges_in(order) {
+                    Some(confined) => confined.count + confined.ids.len() as f64 * SEEK,
                     _ if order == Order::Spo => triple.count * TUPLE_ROW,
                     _ => triple.count,
                 };
@@ -367,6 +360,27 @@ impl Joined {
         }
     }
 
+    /// Lists the methods to test whether solutions that bind both ends of a pattern match it.
+    fn tests(&self, triple: &Triple, add: &mut impl FnMut(Access, f64, Option<usize>)) {
+        add(Access::Probe, self.visits(self.rows), self.sorted);
+        if let (PatternTerm::Slot(s), PatternTerm::Slot(o)) = (triple.subject, triple.object)
+            && s != o
+        {
+            let order = match triple.distinct_subjects >= triple.distinct_objects {
+                true => Order::Pso,
+                false => Order::Pos,
+            };
+            let cost = self.table(triple) + self.rows * SEARCHED;
+            add(Access::Hash(order), cost, self.sorted);
+        }
+        if let (Some(order), Some(slot)) = (
+            keyed_order(triple, true, true),
+            single_key(triple, true, true),
+        ) {
+            self.keyed_ways(triple, order, slot, 0.0, add);
+        }
+    }
+
     /// Lists the methods to join a pattern by its single shared slot, by which the matches are sorted in this
     /// order.
     fn keyed_ways(
@@ -382,9 +396,16 @@ impl Joined {
             let cost = SCAN_START + self.scanned(read) + self.rows * ROW + output;
             add(Access::Merge(order), cost, self.sorted);
         }
-        let cost =
-            SCAN_START + triple.count * (HASHED + self.reads.row_us) + self.rows * LOOKUP + output;
-        add(Access::Hash(order), cost, self.sorted);
+        add(
+            Access::Hash(order),
+            self.table(triple) + output,
+            self.sorted,
+        );
+    }
+
+    /// Returns the cost of a table of all matches of a pattern, in which the solutions are looked up.
+    fn table(&self, triple: &Triple) -> f64 {
+        SCAN_START + triple.count * (HASHED + self.reads.row_us) + self.rows * LOOKUP
     }
 }
 

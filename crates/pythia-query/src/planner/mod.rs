@@ -26,6 +26,7 @@ mod join_method;
 mod labelled;
 mod lateral;
 mod limit;
+mod link_filter;
 mod long;
 mod metadata;
 mod operand;

@@ -422,10 +422,10 @@ impl<'a> OrderSearch<'a> {
     /// Returns the share of an element's matches that a method reads: a scan reads those in ranges of ids.
     fn share_read(&self, element: usize, method: &JoinMethod) -> f64 {
         match (&self.elements[element], method.access) {
-            (Element::Triple(triple), Some(Access::Scan(order))) => match &triple.confined {
-                Some(confined) if confined.is_read_by(order) => confined.count / triple.count,
-                _ => 1.0,
-            },
+            (Element::Triple(triple), Some(Access::Scan(order))) => {
+                let ranges = triple.ranges_in(order);
+                ranges.map_or(1.0, |confined| confined.count / triple.count)
+            }
             _ => 1.0,
         }
     }

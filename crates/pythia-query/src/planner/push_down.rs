@@ -10,6 +10,7 @@ use pythia_rdf::TermId;
 use pythia_sparql::scope::{variables_of, visit};
 use pythia_store::End;
 use pythia_store::statistics::KindSet;
+use rustc_hash::FxHashMap;
 use spargebra::algebra::{Expression, Function, GraphPattern};
 
 use super::Planner;
@@ -45,6 +46,8 @@ impl Planner<'_> {
         elements: &mut [Element],
     ) -> Result<Vec<FilterHint>, QueryError> {
         let mut hints = Vec::with_capacity(filters.len());
+        // The share of each slot's ids that the filters before keep.
+        let mut kept: FxHashMap<usize, f64> = FxHashMap::default();
         for (place, filter) in filters.iter().chain(listed).enumerate() {
             self.evaluation.check()?;
             let filter = filter.expression;
@@ -59,7 +62,14 @@ impl Planner<'_> {
                 Element::Triple(triple) => triple.share_of(&slots),
                 Element::Path(_) | Element::Operand(_) => None,
             });
-            let share = counted.fold(share(filter), f64::min);
+            let share = match (counted.reduce(f64::min), &slots[..]) {
+                (Some(counted), [slot]) if is_test_of_ids(filter) => {
+                    let before = kept.insert(*slot, counted).unwrap_or(1.0);
+                    (counted / before).min(1.0)
+                }
+                (Some(counted), _) => share(filter).min(counted),
+                (None, _) => share(filter),
+            };
             if place < filters.len() {
                 let cost = test_cost(filter);
                 hints.push(FilterHint { slots, share, cost });
@@ -274,6 +284,28 @@ pub(super) fn names_ids(filter: &Expression) -> bool {
             | Function::IsTriple
             | Function::IsNumeric
             | Function::HasLang,
+            _,
+        ) => true,
+        _ => false,
+    }
+}
+
+/// Returns whether a filter that [`names_ids`] is true for nearly all ids that it names.
+fn is_test_of_ids(filter: &Expression) -> bool {
+    use Expression as E;
+    match filter {
+        E::And(a, b) | E::Or(a, b) => is_test_of_ids(a) && is_test_of_ids(b),
+        E::Less(a, b) | E::LessOrEqual(a, b) | E::Greater(a, b) | E::GreaterOrEqual(a, b) => {
+            [a, b].iter().any(|side| matches!(***side, E::Variable(_)))
+        }
+        E::Not(inner) => matches!(**inner, E::FunctionCall(..)) && is_test_of_ids(inner),
+        E::FunctionCall(
+            Function::IsIri
+            | Function::IsBlank
+            | Function::IsLiteral
+            | Function::IsTriple
+            | Function::IsNumeric
+            | Function::StrStarts,
             _,
         ) => true,
         _ => false,

@@ -121,6 +121,8 @@ fn alternative(
         live: Arc::default(),
         rows: method.rows,
         once: false,
+        counts: None,
+        filters: Vec::new(),
         begins_small: false,
     })))
 }
@@ -135,12 +137,12 @@ fn attribute<'e>(elements: &'e [Element], edge: usize, method: &JoinMethod) -> O
 
 fn triple_kind(builder: &Builder, triple: &Triple, access: Access) -> StepKind {
     let pattern = slot_pattern(builder, triple);
-    match (&triple.confined, access) {
-        (Some(confined), Access::Scan(order)) if confined.is_read_by(order) => {
-            StepKind::Ranges(pattern, order, Arc::clone(&confined.ids))
-        }
-        _ => StepKind::Pattern(pattern, access),
+    if let Access::Scan(order) = access
+        && let Some(confined) = triple.ranges_in(order)
+    {
+        return StepKind::Ranges(pattern, order, Arc::clone(&confined.ids));
     }
+    StepKind::Pattern(pattern, access)
 }
 
 fn intersection_kind(

@@ -9,6 +9,7 @@ use oxrdf::Variable;
 use pythia_sparql::path_expansion;
 use pythia_sparql::scope::{Variables, can_seed, certain, in_scope};
 use spargebra::algebra::{Expression, GraphPattern};
+use spargebra::term::TermPattern;
 
 use super::builder::Builder;
 use super::element::Element;
@@ -264,17 +265,14 @@ fn is_semi_join(pattern: &GraphPattern, shared: &Variables) -> bool {
 /// Returns a pattern with one solution for each combination of terms of the shared variables for which an `EXISTS` is true;
 /// `None` if more than these terms decide.
 pub(super) fn distinct_of_exists(exists: &Expression, shared: &Variables) -> Option<GraphPattern> {
-    let Distinct { body, distinct } = distinct_pattern(exists, shared)?;
-    let is_distinct = matches!(&body, GraphPattern::Bgp { patterns } if patterns.len() == 1)
-        && in_scope(&body).is_subset(shared);
-    Some(match is_distinct {
-        true => body,
-        false => distinct,
-    })
+    distinct_pattern(exists, shared).map(|found| found.distinct)
 }
 
 /// Returns the pattern of the distinct terms that a pattern's solutions give these variables.
 pub(super) fn distinct(pattern: GraphPattern, variables: &Variables) -> GraphPattern {
+    if is_distinct(&pattern, variables) {
+        return pattern;
+    }
     let mut variables: Vec<Variable> = variables.iter().cloned().collect();
     variables.sort_unstable_by(|a, b| a.as_str().cmp(b.as_str()));
     let inner = Box::new(GraphPattern::Project {
@@ -282,4 +280,18 @@ pub(super) fn distinct(pattern: GraphPattern, variables: &Variables) -> GraphPat
         variables,
     });
     GraphPattern::Distinct { inner }
+}
+
+/// Returns whether a pattern is one triple pattern whose variables are all among these: its solutions differ.
+fn is_distinct(pattern: &GraphPattern, variables: &Variables) -> bool {
+    let GraphPattern::Bgp { patterns } = pattern else {
+        return false;
+    };
+    let is_known = |term: &TermPattern| match term {
+        TermPattern::NamedNode(_) | TermPattern::Literal(_) => true,
+        TermPattern::Variable(variable) => variables.contains(variable),
+        TermPattern::BlankNode(_) | TermPattern::Triple(_) => false,
+    };
+    matches!(&patterns[..], [one] if is_known(&one.subject) && is_known(&one.object))
+        && in_scope(pattern).is_subset(variables)
 }

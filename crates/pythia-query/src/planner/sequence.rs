@@ -276,13 +276,31 @@ impl Planner<'_> {
     ) -> Result<(Planned, Vec<AggregateExpression>), QueryError> {
         let mut wanted: Variables = keys.iter().cloned().collect();
         let bound = certain(inner);
-        if !aggregates.is_empty() && aggregates.iter().all(|(_, one)| counts_all(one, &bound)) {
+        let counts = |one: &AggregateExpression| counts_all(one, &bound);
+        let same = |one: &AggregateExpression| {
+            let is_call = matches!(one, AggregateExpression::FunctionCall { .. });
+            counts(one) || is_call && ignores_duplicates(one)
+        };
+        if aggregates.iter().any(|(_, one)| counts(one))
+            && aggregates.iter().all(|(_, one)| same(one))
+        {
+            for (_, one) in aggregates {
+                if let AggregateExpression::FunctionCall { expr, .. } = one
+                    && !counts(one)
+                {
+                    wanted.extend(variables_of(expr));
+                }
+            }
             let mut planned = self.plan(inner, graph, Some(&wanted))?;
             let count = match self.count_early(&mut planned)? {
                 Some(numbers) => solutions(numbers),
                 None => AggregateExpression::CountSolutions { distinct: false },
             };
-            return Ok((planned, vec![count; aggregates.len()]));
+            let aggregates = aggregates.iter().map(|(_, one)| match counts(one) {
+                true => count.clone(),
+                false => one.clone(),
+            });
+            return Ok((planned, aggregates.collect()));
         }
         for (_, aggregate) in aggregates {
             match aggregate {

@@ -257,8 +257,12 @@ impl<'a> SetEstimates<'a> {
                 continue;
             };
             subject = star_key(&self.elements[index]).map(|(slot, _)| slot);
-            // A constant object keeps a share of the links, and so does the graph.
-            matches *= (triple.count / self.links(triple, *links)).min(1.0);
+            // A constant object keeps a share of the links, at most one of each subject; a graph keeps a share, too.
+            let most = match triple.object {
+                PatternTerm::Constant(_) => counted.subjects,
+                PatternTerm::Slot(_) => self.links(triple, *links),
+            };
+            matches *= triple.count.min(most) / self.links(triple, *links);
             match triple.object {
                 PatternTerm::Constant(_) => subjects = subjects.min(triple.count),
                 PatternTerm::Slot(slot) => slots[slot].join(triple.distinct_objects.min(*links)),

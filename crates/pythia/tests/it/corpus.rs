@@ -7,7 +7,7 @@ use pythia::PlanNode;
 use pythia_generate::{Part, shapes};
 use serde_json::Value;
 
-use crate::support::{Peer, analyze, database, read_zst, shared_data};
+use crate::support::{Peer, analyze_inside, database, read_zst, shared_data};
 
 const WORKS: u64 = 600;
 /// Work that is not counted: pages of directories and of the dictionary, a row for each step.
@@ -16,23 +16,17 @@ const ROWS_FREE: u64 = 64;
 /// Rows of the first batches of each step, of which a LIMIT needs some.
 const ROWS_FREE_WITH_LIMIT: u64 = 4096;
 /// Queries that do more than 1.5 times the work of their counterparts. A query that no longer does must be removed.
+///
+/// Those of `LIMIT`, `EXISTS` and cycles take no longer than their counterparts, though they have more rows or pages:
+/// exists-2, yago chain-1 and chain-2, phenoscape first-3. The others need plans that the planner does not make: joins of two
+/// groups of patterns by hash (count-1, union-2), sets of what an OPTIONAL must not match (equality-3), EXISTS from the inside
+/// out (equality-10, exists-3); or the planner takes the cost of the two orders for the same (codex chain-1).
 const OVER: &[(&str, &str)] = &[
-    (
-        "nomisma",
-        "equality-1 equality-3 count-2 chain-1 first-2 first-3 scalar-3",
-    ),
-    (
-        "yago",
-        "equality-2 equality-3 constant-3 union-2 kinds-3 count-1 count-2 count-3",
-    ),
-    (
-        "codex-wikidata",
-        "equality-3 constant-2 constant-3 kinds-1 kinds-2 count-3 chain-1 chain-2 first-3 scalar-3",
-    ),
-    (
-        "phenoscape",
-        "equality-3 constant-3 kinds-2 count-2 count-3 chain-2 chain-3 first-3 scalar-1 scalar-2",
-    ),
+    ("shapes", "equality-10"),
+    ("nomisma", "exists-2 exists-3"),
+    ("yago", "union-2 count-1 chain-1"),
+    ("codex-wikidata", "equality-3 chain-1 chain-2"),
+    ("phenoscape", "first-3"),
 ];
 
 struct Pair {
@@ -77,8 +71,8 @@ fn check(set: &str, data: &str) {
     let over: Vec<&str> = over.map_or("", |(_, ids)| ids).split(' ').collect();
     let mut wrong = Vec::new();
     for pair in pairs(set) {
-        let (lines, plan) = analyze(&database, &pair.query);
-        let (expected, by_hand) = analyze(&database, &pair.by_hand);
+        let (lines, plan) = analyze_inside(&database, &pair.query);
+        let (expected, by_hand) = analyze_inside(&database, &pair.by_hand);
         // Which solutions come first is free.
         let is_cut = pair.query.contains("LIMIT");
         if !is_cut {

@@ -197,8 +197,18 @@ pub(crate) fn reread(
 
 /// Our answer, its lines sorted, and the plan with what each part took.
 pub(crate) fn analyze(database: &Database, query: &str) -> (Vec<String>, PlanNode) {
+    analyze_with(database, query, false)
+}
+
+/// Does the same. The plan has the plans of `EXISTS`, too.
+pub(crate) fn analyze_inside(database: &Database, query: &str) -> (Vec<String>, PlanNode) {
+    analyze_with(database, query, true)
+}
+
+fn analyze_with(database: &Database, query: &str, explain: bool) -> (Vec<String>, PlanNode) {
     let options = QueryOptions {
         profile: true,
+        explain,
         ..QueryOptions::default()
     };
     let prepared = database.prepare(query, &options).unwrap();
