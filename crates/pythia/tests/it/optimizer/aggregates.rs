@@ -626,3 +626,52 @@ fn counts_of_counted_solutions_may_be_huge() {
     assert_eq!(lines.len(), 1);
     assert!(!lines[0].contains('"'), "{lines:?}");
 }
+
+#[test]
+fn matches_that_nobody_needs_are_counted() {
+    let data = visits();
+    let count = |query: &str, steps: usize| {
+        let plan = checked(&data, &format!("PREFIX e: <http://e/> {query}"));
+        let parts = plan.parts();
+        let counting = parts
+            .iter()
+            .filter(|part| part.detail.ends_with("(number of matches)"));
+        assert_eq!(counting.count(), steps, "{query}\n{plan}");
+    };
+    count(
+        "SELECT (COUNT(*) AS ?n) { ?place e:town ?town . ?visit e:to ?place }",
+        1,
+    );
+    count(
+        "SELECT ?town (COUNT(*) AS ?n) { ?place e:town ?town . ?visit e:to ?place } GROUP BY ?town",
+        1,
+    );
+    count(
+        "SELECT ?town (COUNT(?v) AS ?n) (COUNT(DISTINCT ?place) AS ?k) (MIN(?place) AS ?first)
+            { ?place e:town ?town . ?v e:to ?place } GROUP BY ?town",
+        1,
+    );
+    // The numbers of two steps are multiplied.
+    count(
+        "SELECT (COUNT(*) AS ?n) { ?place e:town e:town1 . ?v e:to ?place FILTER(?v != e:visit1)
+            ?w e:to ?place FILTER(?w != e:visit2) }",
+        2,
+    );
+    count(
+        "SELECT (COUNT(*) AS ?n) { ?place e:town ?town . ?v e:to ?place FILTER(?v != e:visit1) }",
+        1,
+    );
+    // Values of the matches are needed, or each has a value of its own.
+    count(
+        "SELECT (COUNT(DISTINCT ?v) AS ?n) { ?place e:town ?town . ?v e:to ?place }",
+        0,
+    );
+    count(
+        "SELECT (COUNT(*) AS ?n) (SUM(STRLEN(STR(?v))) AS ?k) { ?place e:town ?town . ?v e:to ?place }",
+        0,
+    );
+    count(
+        "SELECT ?v (COUNT(*) AS ?n) { ?place e:town e:town1 . ?v e:to ?place } GROUP BY ?v",
+        0,
+    );
+}

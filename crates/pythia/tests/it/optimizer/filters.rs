@@ -394,3 +394,151 @@ fn years_and_texts_are_ranges() {
         checked(&data, query);
     }
 }
+
+/// 2,000 people live in 20 cities, each with names in ten languages, and so have 3,000 other things.
+fn citizens() -> String {
+    let mut data = String::new();
+    for n in 0..2000 {
+        data.push_str(&format!(
+            "<http://e/p{n}> <http://e/lives> <http://e/city{}> .\n\
+             <http://e/p{n}> <http://e/born> <http://e/city{}> .\n",
+            n * 7 % 20,
+            n % 20,
+        ));
+    }
+    for n in 0..3000 {
+        data.push_str(&format!("<http://e/t{n}> <http://e/name> \"t{n}\"@en .\n"));
+    }
+    for city in 0..20 {
+        for language in ["en", "de", "fr", "it", "ru", "el", "es", "pl", "tr", "nl"] {
+            let name = format!("<http://e/city{city}> <http://e/name> \"n{city}\"@{language} .\n");
+            data.push_str(&name);
+        }
+        data.push_str(&format!(
+            "<http://e/city{city}> <http://e/name> \"n{city}\" .\n"
+        ));
+        let twin = format!(
+            "<http://e/city{city}> <http://e/twin> <http://e/city{}> .\n",
+            city / 2
+        );
+        data.push_str(&twin);
+    }
+    data
+}
+
+#[test]
+fn filters_over_links_are_applied_once_for_each_node() {
+    let data = citizens();
+    for (query, step, most) in [
+        (
+            "SELECT ?p ?n { ?p e:lives ?c . ?c e:name ?n FILTER(LANG(?n) = \"en\") }",
+            "where (LANG(?n) = \"en\")",
+            2000,
+        ),
+        (
+            "SELECT ?p ?n { ?p e:lives ?c . ?c e:name ?n FILTER(LANG(?n) = \"en\" || LANG(?n) = \"\") }",
+            "where ((LANG(?n)",
+            4000,
+        ),
+        (
+            "SELECT ?p ?n { ?p e:lives ?c OPTIONAL { ?c e:name ?n FILTER(LANG(?n) = \"xx\") } }",
+            "where (LANG(?n) = \"xx\")",
+            0,
+        ),
+        (
+            "SELECT DISTINCT ?p { ?p e:lives ?c . ?c e:name ?n FILTER(LANG(?n) = \"de\") }",
+            "where (LANG(?n) = \"de\") (first match)",
+            2000,
+        ),
+    ] {
+        let query = format!("PREFIX e: <http://e/> {query}");
+        let plan = checked(&data, &query);
+        let parts = plan.parts();
+        let found = parts.iter().find(|part| part.detail.contains(step));
+        let found = found.unwrap_or_else(|| panic!("no {step} in\n{plan}"));
+        assert!(found.operator.starts_with("Expand"), "{plan}");
+        assert!(found.measured.unwrap().rows <= most, "{query}\n{plan}");
+    }
+    for query in [
+        // The node is read as well, and the predicate.
+        "SELECT ?p ?t { ?p e:lives ?c OPTIONAL { ?c e:twin ?t FILTER(?t != ?c) } }",
+        "SELECT ?p ?q ?n { ?p e:lives ?c OPTIONAL { ?c ?q ?n FILTER(?q != e:name && STRLEN(STR(?n)) > 3) } }",
+        // Each solution draws its own lot, and tests what another pattern binds.
+        "SELECT (COUNT(*) > 0 AS ?some) { ?p e:lives ?c . ?c e:name ?n FILTER(RAND() < 2) }",
+        "SELECT ?p ?n { ?p e:lives ?c . ?c e:name ?n FILTER(STR(?n) = STRAFTER(STR(?p), \"http://e/p\")) }",
+        "SELECT ?p ?n { ?p e:lives ?c . ?c e:name ?n FILTER(EXISTS { ?c e:twin ?c } && LANG(?n) = \"en\") }",
+        "SELECT ?p ?n { ?p e:lives ?c . ?c e:name ?n FILTER(?undefined || LANG(?n) = \"en\") }",
+        "SELECT ?p (COUNT(?n) AS ?k) { ?p e:lives ?c . ?c e:name ?n FILTER(LANG(?n) != \"en\") } GROUP BY ?p",
+        "SELECT (COUNT(*) AS ?k) { ?p e:lives ?c . ?c e:name ?n FILTER(LANG(?n) != \"en\") }",
+        "SELECT ?c { ?c e:twin ?t FILTER NOT EXISTS { ?t e:name ?n FILTER(LANG(?n) = \"en\" && STR(?n) != \"n3\") } }",
+    ] {
+        checked(&data, &format!("PREFIX e: <http://e/> {query}"));
+    }
+}
+
+#[test]
+fn filters_that_others_imply_are_left_out() {
+    let mut data = citizens();
+    data.push_str("<http://e/x> <http://e/name> <http://e/iri> .\n_:b <http://e/name> \"1\"^^<http://e/type> .\n");
+    data.push_str("<http://e/x> <http://e/near> \"http://e/city1\" .\n<http://e/x> <http://e/near> <http://e/city1> .\n");
+    let prefixes = "PREFIX e: <http://e/> PREFIX xsd: <http://www.w3.org/2001/XMLSchema#> \
+         PREFIX rdf: <http://www.w3.org/1999/02/22-rdf-syntax-ns#>";
+    for (filter, kept) in [
+        (
+            "isLiteral(?n) && DATATYPE(?n) = xsd:string && LANG(?n) = \"\"",
+            1,
+        ),
+        ("isLiteral(?n) && LANG(?n) != \"en\"", 1),
+        ("isLiteral(?n) && LANGMATCHES(LANG(?n), \"*\")", 1),
+        ("LANG(?n) = \"\" && e:type = DATATYPE(?n)", 1),
+        // Not implied.
+        ("LANG(?n) = \"en\" && DATATYPE(?n) = rdf:langString", 2),
+        ("LANG(?n) = \"\" && DATATYPE(?n) != xsd:string", 2),
+        ("isLiteral(?c) && LANG(?n) = \"en\"", 2),
+        ("!isLiteral(?n) && !(LANG(?n) = \"en\")", 2),
+    ] {
+        let query = format!("{prefixes} SELECT ?c ?n {{ ?c e:name ?n FILTER({filter}) }}");
+        let plan = checked(&data, &query);
+        let parts = plan.parts();
+        let filters = parts.iter().filter(|part| part.operator == "Filter");
+        let filters = filters.count();
+        assert!(filters <= kept, "{filter}: {filters}\n{plan}");
+    }
+    // Literals with an IRI's text are no IRIs, and the other way round.
+    for query in [
+        "SELECT ?c { ?c e:near ?n FILTER(STR(?n) = \"http://e/city1\") }",
+        "SELECT ?c ?n { ?c e:near ?n FILTER(STR(?n) = \"http://e/city1\" || ?n = e:city2) }",
+        "SELECT ?p { ?p e:lives ?c FILTER(\"http://e/city1\" = STR(?c)) }",
+        "SELECT ?p { ?p e:lives ?c FILTER(STR(?c) = \"no IRI\") }",
+        "SELECT ?p { ?p e:lives ?c FILTER(STR(?c) = \"http://e/city1\"@en) }",
+        "SELECT ?c ?n { ?c e:name ?n FILTER(SUBSTR(?n, 1, 2) = \"n1\") }",
+        "SELECT ?c ?n { ?c e:name ?n FILTER(SUBSTR(?n, 2, 2) = \"1\") }",
+        "SELECT ?c ?n { ?c e:name ?n FILTER(SUBSTR(STR(?n), 1) = \"n1\") }",
+        "SELECT ?c ?n { ?c e:name ?n FILTER(\"n1\" = SUBSTR(STR(?n), 1, 2)) }",
+        "SELECT ?c ?n { ?c e:name ?n FILTER(SUBSTR(STR(?n), 1, 0) = \"\") }",
+        "SELECT ?c ?n { ?c e:name ?n FILTER(SUBSTR(STR(?c), 1, 13) = \"http://e/city\" && !isBlank(?c)) }",
+    ] {
+        checked(&data, &format!("{prefixes} {query}"));
+    }
+}
+
+#[test]
+fn binds_that_nothing_needs_are_dropped() {
+    let data = citizens();
+    for query in [
+        "SELECT ?p { ?p e:lives ?c BIND(STR(?c) AS ?s) }",
+        "SELECT (COUNT(*) AS ?n) { ?p e:lives ?c BIND(STR(?c) AS ?s) }",
+        "SELECT ?p { ?p e:lives ?c OPTIONAL { ?c e:twin ?t BIND(STR(?t) AS ?s) } }",
+        "SELECT ?c { ?c e:twin ?t { BIND(1 AS ?s) } UNION { BIND(2 AS ?s) } }",
+        "SELECT ?c { ?c e:twin ?t FILTER NOT EXISTS { BIND(1 AS ?s) } }",
+        "SELECT ?c { ?c e:twin ?t FILTER EXISTS { BIND(1/0 AS ?s) } }",
+        "SELECT ?c { ?c e:twin ?t MINUS { BIND(1 AS ?s) } }",
+    ] {
+        let plan = checked(&data, &format!("PREFIX e: <http://e/> {query}"));
+        let binds = plan
+            .parts()
+            .into_iter()
+            .filter(|part| part.operator == "Bind" && part.detail.starts_with("?s "));
+        assert_eq!(binds.count(), 0, "{query}\n{plan}");
+    }
+}

@@ -451,3 +451,58 @@ fn a_limit_applies_before_optional_and_bind() {
 fn rows_of(plan: &PlanNode, name: &str) -> u64 {
     part(plan, name).measured.expect("the plan was run").rows
 }
+
+#[test]
+fn cycles_of_few_links_are_looked_up_in_a_table() {
+    let mut data = String::new();
+    for n in 0..20_000 {
+        let triple = format!(
+            "<http://e/p{n}> <http://e/in> <http://e/place{}> .\n\
+             <http://e/p{n}> <http://e/of> <http://e/land{}> .\n",
+            n % 601,
+            n * 13 % 307,
+        );
+        data.push_str(&triple);
+    }
+    for place in 0..601 {
+        for land in [place % 307, place * 5 % 307] {
+            data.push_str(&format!(
+                "<http://e/place{place}> <http://e/near> <http://e/land{land}> .\n"
+            ));
+        }
+    }
+    for (query, is_table) in [
+        (
+            "SELECT ?p ?x { ?p e:of ?l . ?p e:in ?x OPTIONAL { ?x e:near ?m FILTER(?m = ?l) } FILTER(!BOUND(?m)) }",
+            true,
+        ),
+        (
+            "SELECT ?p ?x ?l { ?p e:in ?x . ?p e:of ?l OPTIONAL { ?x e:near ?l . ?x e:near ?m } }",
+            false,
+        ),
+        (
+            "SELECT ?p ?x ?l { ?p e:in ?x . ?p e:of ?l MINUS { ?x e:near ?l } }",
+            false,
+        ),
+        (
+            "SELECT ?p ?x ?l { ?p e:in ?x . ?x e:near ?l . ?p e:of ?l }",
+            false,
+        ),
+        (
+            "SELECT (COUNT(*) AS ?n) { ?p e:in ?x . ?x e:near ?l . ?p e:of ?l }",
+            false,
+        ),
+        (
+            "SELECT DISTINCT ?l { ?p e:in ?x . ?x e:near ?l . ?p e:of ?l }",
+            false,
+        ),
+    ] {
+        let plan = checked(&data, &format!("PREFIX e: <http://e/> {query}"));
+        let parts = plan.parts();
+        let mut tables = parts
+            .iter()
+            .filter(|part| part.operator.starts_with("Hash"));
+        let has_table = tables.any(|part| part.detail.matches('=').count() == 2);
+        assert!(has_table || !is_table, "{plan}");
+    }
+}
