@@ -393,16 +393,16 @@ pub fn can_seed(pattern: &GraphPattern, outer: &Variables) -> bool {
     }
 }
 
-/// Returns whether the expression sees the same values inside `pattern` alone as with `outer` bound.
+/// Returns whether the expression sees the same values inside `pattern` alone as with `outer` bound, and draws no lots:
+/// it would draw one for each solution outside.
 pub fn seen_only_if_certain(
     expression: &Expression,
     pattern: &GraphPattern,
     outer: &Variables,
 ) -> bool {
     let certain = certain(pattern);
-    variables_of(expression)
-        .iter()
-        .all(|v| !outer.contains(v) || certain.contains(v))
+    let mut variables = variables_of(expression).into_iter();
+    variables.all(|v| !outer.contains(&v) || certain.contains(&v)) && !draws(expression)
 }
 
 /// Calls `f` on the pattern and then on all patterns inside it, except those in expressions and those sent to

@@ -100,7 +100,7 @@ impl Split {
         let is_bound = shared.is_subset(&certain(inner));
         let matching = is_bound.then(|| distinct_of_exists(exists, &shared))??;
         let operands = Operands::of(inner, &conditions)?;
-        let reached = operands.reached(keys.iter().cloned().collect(), None);
+        let reached = operands.reached(keys.iter().cloned().collect(), &[]);
         let groups = operands.joined(|scope| !scope.is_disjoint(&reached))?;
         let valued = operands.joined(|scope| scope.is_disjoint(&reached))?;
         let reaches = |part: &GraphPattern| !in_scope(part).is_disjoint(&shared);

@@ -44,16 +44,16 @@ impl<'p> Operands<'p> {
         &self.patterns
     }
 
-    /// Returns all variables that are linked to these by operands and conditions, except through one variable.
-    pub(super) fn reached(&self, from: Variables, except: Option<&oxrdf::Variable>) -> Variables {
+    /// Returns all variables that are linked to these by operands and conditions, except through some variables.
+    pub(super) fn reached(&self, from: Variables, except: &[oxrdf::Variable]) -> Variables {
         let mut reached = from;
         loop {
             let before = reached.len();
             let conditions = self.conditions.iter().map(|(_, variables)| variables);
             for linked in (self.patterns.iter().map(|(_, scope)| scope)).chain(conditions) {
-                let links = |v: &&oxrdf::Variable| Some(*v) != except && reached.contains(*v);
-                if linked.iter().any(|v| links(&v)) {
-                    reached.extend(linked.iter().filter(|v| Some(*v) != except).cloned());
+                let free = || linked.iter().filter(|v| !except.contains(v));
+                if free().any(|v| reached.contains(v)) {
+                    reached.extend(free().cloned());
                 }
             }
             if reached.len() == before {

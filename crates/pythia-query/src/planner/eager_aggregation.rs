@@ -4,11 +4,14 @@
 //! of the parts' solutions with it. The parts are counted by term, and the solutions of the group are never made: two patterns
 //! with a thousand matches for each of a thousand terms have a billion of them. Numbers of one part are summed by term too,
 //! and each sum counts as often as the other parts have solutions with the term.
+//!
+//! Parts that say the same of two nodes may be linked by two variables: `?a :club ?c ; :town ?t . ?b :club ?c ; :town ?t`.
+//! Each solution of such a part is also its own partner, so the group has no fewer solutions than the part.
 
 use oxrdf::Variable;
 use pythia_sparql::scope::{Variables, certain, draws, has_exists, in_scope, variables_of};
 use spargebra::algebra::{AggregateExpression, AggregateFunction, Expression, GraphPattern};
-use spargebra::term::{NamedNodePattern, TermPattern, TriplePattern};
+use spargebra::term::{NamedNodePattern, TermPattern};
 
 use super::Planner;
 use super::builder::Planned;
@@ -108,6 +111,9 @@ impl Planner<'_> {
         let Some((solutions, parts)) = best else {
             return Ok(None);
         };
+        if parts.links.len() > 1 {
+            return Ok(Some(parts));
+        }
         let wanted: Variables = keys.iter().cloned().collect();
         let rows = self.plan(inner, graph, Some(&wanted))?.rows;
         Ok((rows > solutions * SOLUTIONS_PER_MATCH).then_some(parts))
@@ -137,10 +143,10 @@ fn need(aggregate: &AggregateExpression, bound: &Variables) -> Option<Need> {
     is_over_solutions.then(|| Need::Sum(expr.clone(), form))
 }
 
-/// A group whose parts are linked by one variable, or share none.
+/// A group whose parts are linked by these variables, or share none.
 pub(super) struct Parts {
-    link: Option<Variable>,
-    /// The part with the keys, unless the link is the only key or there is none.
+    links: Vec<Variable>,
+    /// The part with the keys, unless the links are the only keys or there is none.
     keyed: Option<GraphPattern>,
     /// The other parts.
     counted: Vec<Part>,
@@ -148,7 +154,7 @@ pub(super) struct Parts {
     needs: Vec<Need>,
 }
 
-/// A part that is aggregated by the link.
+/// A part that is aggregated by the links.
 struct Part {
     pattern: GraphPattern,
     /// Number of times that it occurs in the group, under other names.
@@ -158,52 +164,68 @@ struct Part {
 }
 
 impl Parts {
-    /// Splits a group into the parts that share no variable, or at each of the variables that leave the most parts.
+    /// Splits a group into the parts that share no variable, or at each of the variables that leave the most parts; if there
+    /// are none, into two parts that are the same but for one variable.
     fn of(operands: &Operands<'_>, keys: &[Variable], needs: &[Need]) -> Vec<Self> {
         let patterns = operands.patterns();
         let are_plain = patterns.iter().all(|(pattern, _)| is_plain(pattern));
         if !(2..=OPERANDS_MAX).contains(&patterns.len()) || !are_plain {
             return Vec::new();
         }
-        let unlinked = scopes_at(operands, None);
+        let unlinked = scopes_at(operands, &[]);
         if let Some(scopes) = unlinked.filter(|scopes| scopes.len() > 1) {
-            let parts = Self::at(operands, None, &scopes, (keys, needs));
+            let parts = Self::at(operands, &[], &scopes, (keys, needs));
             return parts.into_iter().collect();
         }
         let mut links: Vec<&Variable> = patterns.iter().flat_map(|(_, scope)| scope).collect();
         links.sort_unstable_by_key(|link| link.as_str());
         links.dedup();
-        let divided = links.into_iter().filter_map(|link| {
-            let scopes = scopes_at(operands, Some(link))?;
-            (scopes.len() > 1).then_some((link, scopes))
-        });
-        let mut divided: Vec<_> = divided.collect();
-        divided.sort_by_key(|(_, scopes)| std::cmp::Reverse(scopes.len()));
-        let split = |(link, scopes): (&Variable, Vec<Variables>)| {
-            Self::at(operands, Some(link), &scopes, (keys, needs))
+        let divided = |links: Vec<&Variable>| {
+            let links: Vec<Variable> = links.into_iter().cloned().collect();
+            let scopes = scopes_at(operands, &links)?;
+            (scopes.len() > 1).then_some((links, scopes))
         };
-        let split = divided.into_iter().filter_map(split);
-        split.take(LINKS_MAX).collect()
+        let split = |(links, scopes): (Vec<Variable>, Vec<Variables>)| {
+            Self::at(operands, &links, &scopes, (keys, needs))
+        };
+        let singles = links.iter().filter_map(|link| divided(vec![*link]));
+        let mut singles: Vec<_> = singles.collect();
+        singles.sort_by_key(|(_, scopes)| std::cmp::Reverse(scopes.len()));
+        let singles = singles.into_iter().filter_map(split);
+        let singles: Vec<Self> = singles.take(LINKS_MAX).collect();
+        if !singles.is_empty() {
+            return singles;
+        }
+        let second = |place: usize| links[place + 1..].iter();
+        let pairs = links.iter().enumerate();
+        let pairs = pairs.flat_map(|(place, one)| second(place).map(|other| vec![*one, *other]));
+        let pairs = pairs.filter_map(divided).filter_map(split);
+        pairs.filter(Self::is_self_join).take(1).collect()
     }
 
-    /// Makes the parts with these variables besides the link. Returns `None` if a sum is over more than one part, or over
+    /// Returns whether the parts are the same but for the names of variables.
+    fn is_self_join(&self) -> bool {
+        self.keyed.is_none() && matches!(&self.counted[..], [part] if part.times > 1)
+    }
+
+    /// Makes the parts with these variables besides the links. Returns `None` if a sum is over more than one part, or over
     /// the part with the keys, or if there is only that part.
     fn at(
         operands: &Operands<'_>,
-        link: Option<&Variable>,
+        links: &[Variable],
         scopes: &[Variables],
         (keys, needs): (&[Variable], &[Need]),
     ) -> Option<Self> {
-        // What only tests the link's terms is part of each: it has one match, or the term has no solutions.
-        let is_test = |one: &Variables| one.iter().all(|v| Some(v) == link);
+        // What only tests the links' terms is part of each: it has one match, or the terms have no solutions.
+        let is_test = |one: &Variables| one.iter().all(|v| links.contains(v));
         let mut patterns = operands.patterns().iter();
         if !patterns.all(|(pattern, scope)| !is_test(scope) || is_set(pattern)) {
             return None;
         }
-        let others: Vec<&Variable> = keys.iter().filter(|key| Some(*key) != link).collect();
+        let others: Vec<&Variable> = keys.iter().filter(|key| !links.contains(*key)).collect();
         let has_keys = |scope: &Variables| others.iter().any(|key| scope.contains(*key));
         let mut parts = Self {
-            link: link.cloned(),
+            links: links.to_vec(),
             keyed: None,
             counted: Vec::new(),
             needs: needs.to_vec(),
@@ -225,7 +247,7 @@ impl Parts {
             };
             let sums: Vec<usize> = needs.iter().enumerate().filter_map(is_over).collect();
             let same = parts.counted.iter_mut().find(|other| {
-                other.sums.is_empty() && sums.is_empty() && is_same(&other.pattern, &pattern, link)
+                other.sums.is_empty() && sums.is_empty() && is_same(&other.pattern, &pattern, links)
             });
             match same {
                 Some(other) => other.times += 1,
@@ -303,7 +325,7 @@ impl Parts {
         let own = part.sums.iter().filter(is_first).map(sum);
         GraphPattern::Group {
             inner: Box::new(part.pattern.clone()),
-            variables: self.link.iter().cloned().collect(),
+            variables: self.links.clone(),
             aggregates: own.chain([(count_name(place), count)]).collect(),
         }
     }
@@ -313,7 +335,7 @@ impl Parts {
         let groups = (0..self.counted.len()).map(|place| self.by_link(place));
         let joined = self.keyed.iter().cloned().chain(groups).reduce(join);
         let joined = joined.expect("at least one part is counted");
-        if self.link.is_some() {
+        if !self.links.is_empty() {
             return joined;
         }
         // Without keys, a part has a group even if it has no solutions.
@@ -420,58 +442,57 @@ fn is_set(pattern: &GraphPattern) -> bool {
     }
 }
 
-/// Returns the variables of each part that is left without a variable, if there is one; `None` if a part is not linked by it.
-fn scopes_at(operands: &Operands<'_>, link: Option<&Variable>) -> Option<Vec<Variables>> {
+/// Returns the variables of each part that is left without these variables; `None` if a part is not linked by each of them.
+fn scopes_at(operands: &Operands<'_>, links: &[Variable]) -> Option<Vec<Variables>> {
     let mut parts: Vec<Variables> = Vec::new();
     for (_, scope) in operands.patterns() {
-        let own: Variables = scope.iter().filter(|v| Some(*v) != link).cloned().collect();
+        let own: Variables = scope
+            .iter()
+            .filter(|v| !links.contains(v))
+            .cloned()
+            .collect();
         if own.is_empty() || parts.iter().any(|part| !part.is_disjoint(&own)) {
             continue;
         }
-        parts.push(operands.reached(own, link));
+        parts.push(operands.reached(own, links));
     }
-    let Some(link) = link else {
-        return Some(parts);
-    };
-    let is_linked = |part: &Variables| {
+    let is_linked = |part: &Variables, link: &Variable| {
         let mut patterns = operands.patterns().iter();
         patterns.any(|(_, scope)| scope.contains(link) && !scope.is_disjoint(part))
     };
-    parts.iter().all(is_linked).then_some(parts)
+    let are_linked = |part: &Variables| links.iter().all(|link| is_linked(part, link));
+    parts.iter().all(are_linked).then_some(parts)
 }
 
-/// Returns whether two parts are one triple pattern each, and the same but for the name of the other variable.
-fn is_same(left: &GraphPattern, right: &GraphPattern, link: Option<&Variable>) -> bool {
-    let only = |pattern: &GraphPattern| match pattern {
-        GraphPattern::Bgp { patterns } => match &patterns[..] {
-            [triple] => renamed(triple, link),
-            _ => None,
-        },
-        _ => None,
+/// Returns whether two parts are triple patterns over one variable besides the links, and the same but for its name.
+fn is_same(left: &GraphPattern, right: &GraphPattern, links: &[Variable]) -> bool {
+    renamed(left, links).is_some_and(|left| renamed(right, links) == Some(left))
+}
+
+/// Returns the texts of triple patterns, sorted, with a fixed name for their only variable besides the links; `None` if they
+/// have others.
+fn renamed(pattern: &GraphPattern, links: &[Variable]) -> Option<Vec<String>> {
+    let GraphPattern::Bgp { patterns } = pattern else {
+        return None;
     };
-    only(left).is_some_and(|left| only(right) == Some(left))
-}
-
-/// Returns a triple pattern with a fixed name for its only variable besides the link; `None` if it has others.
-fn renamed(triple: &TriplePattern, link: Option<&Variable>) -> Option<TriplePattern> {
     let other = Variable::new_unchecked("_:other");
     let mut names = Variables::new();
     let mut term = |term: &TermPattern| match term {
-        TermPattern::Variable(v) if Some(v) != link => {
+        TermPattern::Variable(v) if !links.contains(v) => {
             names.insert(v.clone());
             Some(TermPattern::Variable(other.clone()))
         }
         TermPattern::BlankNode(_) | TermPattern::Triple(_) => None,
         same => Some(same.clone()),
     };
-    let (subject, object) = (term(&triple.subject)?, term(&triple.object)?);
-    let predicate = match &triple.predicate {
-        NamedNodePattern::Variable(_) => return None,
-        NamedNodePattern::NamedNode(node) => node.clone().into(),
-    };
-    (names.len() == 1).then_some(TriplePattern {
-        subject,
-        predicate,
-        object,
-    })
+    let mut texts = Vec::with_capacity(patterns.len());
+    for triple in patterns {
+        let NamedNodePattern::NamedNode(predicate) = &triple.predicate else {
+            return None;
+        };
+        let (subject, object) = (term(&triple.subject)?, term(&triple.object)?);
+        texts.push(format!("{subject} {predicate} {object}"));
+    }
+    texts.sort_unstable();
+    (names.len() == 1).then_some(texts)
 }

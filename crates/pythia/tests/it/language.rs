@@ -374,6 +374,61 @@ fn what_is_drawn_is_drawn_for_each_solution() {
     }
 }
 
+/// Each solution of a group draws once, however many solutions of other groups it is joined with.
+#[test]
+fn a_solution_draws_once_before_joins() {
+    let mut data = String::new();
+    for n in 0..50 {
+        data.push_str(&format!(
+            "<http://e/{n}> <http://e/p> <http://e/{}> .\n",
+            n % 3
+        ));
+        for name in 0..4 {
+            data.push_str(&format!("<http://e/{n}> <http://e/name> \"{name}\" .\n"));
+        }
+    }
+    let database = database(&data);
+    for (pattern, solutions, drawn) in [
+        ("?s e:p ?o BIND(UUID() AS ?x) ?s e:name ?n", 200, 50),
+        ("{ ?s e:p ?o BIND(RAND() AS ?x) } ?s e:name ?n", 200, 50),
+        ("?s e:name ?n { ?s e:p ?o BIND(STRUUID() AS ?x) }", 200, 50),
+        (
+            "?s e:name ?n OPTIONAL { ?s e:p ?o BIND(RAND() AS ?x) }",
+            200,
+            50,
+        ),
+        (
+            "?s e:name ?n { ?s e:p ?o BIND(RAND() AS ?x) } UNION { ?s e:q ?o }",
+            200,
+            50,
+        ),
+        (
+            "?s e:name ?n { SELECT ?s (BNODE() AS ?x) { ?s e:p ?o } }",
+            200,
+            50,
+        ),
+        (
+            "?s e:p ?o BIND(RAND() AS ?y) ?s e:name ?n BIND(?y + 1 AS ?x)",
+            200,
+            50,
+        ),
+        ("?s e:p ?o . ?s e:name ?n BIND(UUID() AS ?x)", 200, 200),
+        (
+            "?s e:p ?o LATERAL { ?s e:name ?n BIND(RAND() AS ?x) }",
+            200,
+            200,
+        ),
+    ] {
+        let query = format!(
+            "PREFIX e: <http://e/> SELECT (COUNT(*) AS ?n) (COUNT(DISTINCT ?x) AS ?d) {{ {pattern} }}"
+        );
+        let lines = ours(&database, &query).unwrap().lines;
+        let integer = "^^<http://www.w3.org/2001/XMLSchema#integer>";
+        let expected = format!("\"{solutions}\"{integer}\t\"{drawn}\"{integer}");
+        assert_eq!(lines, [expected], "{pattern}");
+    }
+}
+
 #[test]
 fn unknown_functions_are_warned_of_in_plans() {
     let database = database(DATA);

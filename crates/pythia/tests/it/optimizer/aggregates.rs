@@ -675,3 +675,57 @@ fn matches_that_nobody_needs_are_counted() {
         0,
     );
 }
+
+#[test]
+fn pairs_with_two_things_in_common_are_counted_by_both() {
+    let mut data = String::new();
+    for n in 0..600 {
+        for (predicate, thing) in [("in", n % 30), ("in", n % 7), ("of", n % 11), ("of", n % 2)] {
+            data.push_str(&format!(
+                "<http://e/{n}> <http://e/{predicate}> <http://e/{predicate}{thing}> .\n"
+            ));
+        }
+    }
+    data.push_str("<http://e/in1> <http://e/near> <http://e/of1> .\n");
+    let pairs = "?a e:in ?x ; e:of ?y . ?b e:of ?y ; e:in ?x";
+    for (pattern, is_split) in [
+        (format!("SELECT (COUNT(*) AS ?n) {{ {pairs} }}"), true),
+        (
+            format!("SELECT ?x (COUNT(?a) AS ?n) {{ {pairs} }} GROUP BY ?x"),
+            true,
+        ),
+        (
+            format!("SELECT (COUNT(*) AS ?n) {{ {pairs} . ?c e:in ?x ; e:of ?y }}"),
+            true,
+        ),
+        (
+            format!("SELECT (COUNT(*) AS ?n) {{ {pairs} . ?x e:near ?y }}"),
+            true,
+        ),
+        (
+            format!("SELECT (COUNT(*) AS ?n) {{ {pairs} FILTER(?x != e:in3) }}"),
+            false,
+        ),
+        (
+            format!("SELECT (COUNT(*) AS ?n) {{ {pairs} FILTER(?a != ?b) }}"),
+            false,
+        ),
+        (
+            format!("SELECT (COUNT(DISTINCT ?a) AS ?n) {{ {pairs} }}"),
+            false,
+        ),
+        (
+            format!("SELECT ?a (COUNT(*) AS ?n) {{ {pairs} }} GROUP BY ?a"),
+            false,
+        ),
+        (
+            "SELECT (COUNT(*) AS ?n) { ?a e:in ?x ; e:of ?y . ?b e:in ?y ; e:of ?x }".to_owned(),
+            false,
+        ),
+    ] {
+        let plan = checked(&data, &format!("PREFIX e: <http://e/> {pattern}"));
+        let parts = plan.parts();
+        let groups = parts.iter().filter(|part| part.operator == "Group").count();
+        assert_eq!(groups > 1, is_split, "{pattern}\n{plan}");
+    }
+}
