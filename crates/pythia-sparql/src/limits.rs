@@ -37,9 +37,14 @@ const COMPUTED: StackCost = StackCost {
     name: "computed variables",
     stack_bytes: 1200,
 };
-/// A BIND with patterns between it and the BIND before: these are joined with its value.
+/// A BIND with patterns between it and the BIND before in its group: these are joined with the value of that.
 const JOINED_BIND: StackCost = StackCost {
     name: "BINDs between patterns",
+    stack_bytes: 5500,
+};
+/// A group with a BIND or SELECT, which may be evaluated by itself and joined, unless it is a branch of a UNION.
+const JOINED_GROUP: StackCost = StackCost {
+    name: "groups with BINDs or SELECTs",
     stack_bytes: 5500,
 };
 const GROUP: StackCost = StackCost {
@@ -85,6 +90,7 @@ fn is_small(text: &str) -> bool {
     const {
         assert!(STACK_FACTOR >= OPTIONAL.stack_bytes.div_ceil("MINUS".len()));
         assert!(STACK_FACTOR >= JOINED_BIND.stack_bytes.div_ceil("BIND".len()));
+        assert!(STACK_FACTOR >= JOINED_GROUP.stack_bytes.div_ceil("{BIND(".len()));
         assert!(STACK_FACTOR >= GROUP.stack_bytes && STACK_FACTOR >= COMPUTED.stack_bytes / 2);
     }
     let nests = |byte: &u8| matches!(byte, b'(' | b'[' | b'{' | b'<' | b'!');
@@ -106,8 +112,7 @@ struct Counts {
     in_columns: bool,
     after_values: bool,
     after_union: bool,
-    /// True if a pattern stands between here and the BIND before.
-    after_pattern: bool,
+    after_lateral: bool,
     /// True if the last token starts the quads of an update, and true inside the quads.
     after_quads: bool,
     in_quads: bool,
@@ -120,6 +125,12 @@ struct Counts {
 #[derive(Default)]
 struct Bracket {
     is_round: bool,
+    /// True if the group is a later branch of a UNION, or of a LATERAL, whose cost has it.
+    is_branch: bool,
+    /// True if the group has a SELECT; if it has a BIND; and if a pattern follows the last BIND.
+    has_select: bool,
+    has_bind: bool,
+    after_pattern: bool,
     /// Depth of the current expression, and the maximum of all.
     depth: usize,
     depth_max: usize,
@@ -137,10 +148,14 @@ impl Counts {
                 self.columns += 1;
                 limit(self.columns, COLUMNS_MAX, "columns", token)?;
             }
-            Kind::Variable | Kind::Iri | Kind::Name | Kind::BlankNode if self.is_in_group() => {
-                self.after_pattern = true;
-            }
             _ => {}
+        }
+        let is_part = matches!(
+            token.kind,
+            Kind::Variable | Kind::Iri | Kind::Name | Kind::BlankNode
+        );
+        if is_part || token.text == "a" {
+            self.bracket().after_pattern = true;
         }
         if token.kind == Kind::Iri {
             // Where an operator can stand, `<((a))>` is a comparison with brackets rather than an IRI.
@@ -149,6 +164,7 @@ impl Counts {
         }
         let is = |word: &str| token.kind == Kind::Word && token.text.eq_ignore_ascii_case(word);
         (self.after_values, self.after_union) = (is("VALUES"), is("UNION"));
+        self.after_lateral = is("LATERAL");
         self.after_iri = matches!(token.kind, Kind::Iri | Kind::Name);
         self.after_quads = is("DATA") || is("INSERT") || is("DELETE");
         Ok(())
@@ -158,6 +174,7 @@ impl Counts {
         let is = |word: &str| token.text.eq_ignore_ascii_case(word);
         if is("SELECT") {
             (self.in_columns, self.columns) = (true, 0);
+            self.bracket().has_select = true;
         } else if is("WHERE") || is("FROM") {
             self.in_columns = false;
         } else if is("OPTIONAL") || is("MINUS") {
@@ -166,8 +183,12 @@ impl Counts {
             self.deepen(LATERAL, token)?;
         } else if is("FILTER") {
             self.deepen(FILTER, token)?;
-        } else if is("BIND") && std::mem::take(&mut self.after_pattern) {
-            self.deepen(JOINED_BIND, token)?;
+        } else if is("BIND") {
+            let bracket = self.bracket();
+            let had_bind = std::mem::replace(&mut bracket.has_bind, true);
+            if std::mem::take(&mut bracket.after_pattern) && had_bind {
+                self.deepen(JOINED_BIND, token)?;
+            }
         } else if is("AS") {
             self.deepen(COMPUTED, token)?;
         } else if is_aggregate(token.text) {
@@ -197,6 +218,7 @@ impl Counts {
                 }
                 self.open.push(Bracket {
                     is_round: token.text == "(",
+                    is_branch: self.after_union || self.after_lateral,
                     ..Bracket::default()
                 });
                 limit_nesting(self.open.len(), token)?;
@@ -207,6 +229,11 @@ impl Counts {
                     let inside = closed.depth.max(closed.depth_max);
                     let bracket = self.bracket();
                     bracket.depth = bracket.depth.max(inside);
+                    // Brackets of BIND and FILTER are round.
+                    bracket.after_pattern |= !closed.is_round;
+                    if (closed.has_bind || closed.has_select) && !closed.is_branch {
+                        self.deepen(JOINED_GROUP, token)?;
+                    }
                 }
             }
             "!" => {
@@ -231,11 +258,6 @@ impl Counts {
             _ => {}
         }
         Ok(())
-    }
-
-    /// Returns whether the innermost open bracket is that of a group, or one of a triple pattern.
-    fn is_in_group(&self) -> bool {
-        self.open.last().is_some_and(|bracket| !bracket.is_round)
     }
 
     fn bracket(&mut self) -> &mut Bracket {

@@ -244,12 +244,14 @@ impl Expand {
 
     /// Returns the next solutions of the expanded rows, at most one batch; `None` if all are returned. Many
     /// rows may share a node with many links, so the number of solutions has no bound.
-    fn give(&mut self) -> Option<Batch> {
-        let mut expanded = self.expanded.take()?;
+    fn give(&mut self) -> Result<Option<Batch>, QueryError> {
+        let Some(mut expanded) = self.expanded.take() else {
+            return Ok(None);
+        };
         if let Some(slot) = self.counts {
-            let batch = self.counted(&expanded, slot);
+            let batch = self.counted(&expanded, slot)?;
             self.drop_used();
-            return batch;
+            return Ok(batch);
         }
         let most = self.context.governor().batch_rows(self.live.len());
         let mut rows: Vec<u32> = Vec::new();
@@ -285,24 +287,37 @@ impl Expand {
         } else {
             self.drop_used();
         }
-        batch
+        Ok(batch)
     }
 
     /// Returns the expanded rows that have links, each once, with their number.
-    fn counted(&self, expanded: &Expanded, slot: usize) -> Option<Batch> {
+    fn counted(&self, expanded: &Expanded, slot: usize) -> Result<Option<Batch>, QueryError> {
+        let (_, other) = self.ends();
+        let is_bound = |position| matches!(position, Position::Bound(_));
+        let differs_by_row = is_bound(other)
+            || is_bound(self.pattern.predicate)
+            || matches!(self.pattern.graph, GraphPosition::Bound(_));
+        let mut known: Vec<Option<usize>> = vec![None; expanded.starts.len()];
         let mut counted = CountedRows::default();
         for row in expanded.row..expanded.to {
-            let node = expanded.node_of_row[row - expanded.from];
-            if node != u32::MAX {
-                let (from, to) = (
-                    expanded.starts[node as usize],
-                    expanded.starts[node as usize + 1],
-                );
-                let links = (from..to).filter(|link| self.agrees(row, *link as usize));
-                counted.add(&self.current, row, slot, links.count());
-            }
+            let node = expanded.node_of_row[row - expanded.from] as usize;
+            let Some(&end) = expanded.starts.get(node + 1) else {
+                continue;
+            };
+            let count = match known[node] {
+                Some(count) if !differs_by_row => count,
+                _ => {
+                    self.context.check()?;
+                    let links = expanded.starts[node]..end;
+                    links
+                        .filter(|link| self.agrees(row, *link as usize))
+                        .count()
+                }
+            };
+            known[node] = Some(count);
+            counted.add(&self.current, row, slot, count);
         }
-        counted.gather(&self.current, slot, &self.live)
+        Ok(counted.gather(&self.current, slot, &self.live))
     }
 
     /// Frees used buffers, so that they do not wait in memory while later steps work.
@@ -371,7 +386,7 @@ impl RowSource for Expand {
     fn next(&mut self) -> Result<Option<Batch>, QueryError> {
         loop {
             self.context.check()?;
-            if let Some(batch) = self.give() {
+            if let Some(batch) = self.give()? {
                 return Ok(Some(batch));
             }
             if self.position < self.current.rows {

@@ -101,6 +101,8 @@ impl HashScan {
             _ => None,
         });
         let other = bound.next();
+        // With any other pattern, a key's rows would not be sorted by the other end.
+        debug_assert!(other.is_none() || matches!(pattern.predicate, Position::Constant(_)));
         let read: Vec<usize> = other.into_iter().chain([key]).collect();
         let columns = ScanColumns::new(&pattern, &read, &live);
         Self {

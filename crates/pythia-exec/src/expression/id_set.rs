@@ -158,8 +158,12 @@ fn of_kinds(node: &Node, column: usize, kinds: KindSet) -> Option<IdSet> {
             }
         }
         Node::Call(call) if call.function == Function::LangMatches => match &call.arguments[..] {
-            // The language of other terms is empty, which matches no range.
-            [Node::Call(lang), _] if lang.function == Function::Lang && is_column(lang) => {
+            // The language of other terms is empty, which matches the empty range only.
+            [Node::Call(lang), Node::Constant(range)]
+                if lang.function == Function::Lang
+                    && is_column(lang)
+                    && matches!(&range.value, Value::String(range) if !range.is_empty()) =>
+            {
                 Some(those(&|kind| kind == TermKind::LangString))
             }
             _ => None,

@@ -159,19 +159,30 @@ fn the_largest_queries_that_are_read_can_be_run() {
         group(repeated("OPTIONAL { ?s ?p ?o }", 210, " ")),
         group(repeated("MINUS { ?s ?p ?z }", 210, " ")),
         group(numbered(865, |n| format!("BIND(1 AS ?x{n}) "))),
-        group(numbered(155, |n| {
+        group(repeated("{ ?s ?p ?o BIND(1 AS ?x) }", 450, " UNION ")),
+        group(repeated(
+            "{ SELECT ?s ?o { ?s ?p ?o } LIMIT 5 }",
+            650,
+            " UNION ",
+        )),
+        group(repeated("{ SELECT ?s ?o { ?s ?p ?o } LIMIT 5 }", 150, " ")),
+        group(numbered(140, |n| {
+            format!("{{ ?s ?p ?o BIND(RAND() AS ?x{n}) }} ")
+        })),
+        group(repeated("{ ?s ?p ?o BIND(1 AS ?x) }", 140, " ")),
+        group(numbered(150, |n| {
             format!("BIND(1 AS ?x{n}) ?s ?p ?x{n} . ")
         })),
-        group(numbered(155, |n| {
+        group(numbered(150, |n| {
             format!("BIND(RAND() AS ?x{n}) ?s ?p ?o . ")
         })),
-        group(numbered(155, |n| {
+        group(numbered(150, |n| {
             format!("BIND(RAND() AS ?x{n}) ?s ?p ?x{n} . ")
         })),
-        group(numbered(90, |n| {
+        group(numbered(85, |n| {
             format!("BIND(RAND() AS ?x{n}) OPTIONAL {{ ?s ?p ?x{n} }} ")
         })),
-        group(numbered(140, |n| {
+        group(numbered(125, |n| {
             format!("BIND(EXISTS {{ ?s ?p ?o }} AS ?x{n}) ?o{n} ?p ?x{n} . ")
         })),
         group(repeated("FILTER(?x)", 4000, " ")),

@@ -511,6 +511,7 @@ fn filters_that_others_imply_are_left_out() {
         "SELECT ?p { ?p e:lives ?c FILTER(\"http://e/city1\" = STR(?c)) }",
         "SELECT ?p { ?p e:lives ?c FILTER(STR(?c) = \"no IRI\") }",
         "SELECT ?p { ?p e:lives ?c FILTER(STR(?c) = \"http://e/city1\"@en) }",
+        "SELECT ?c ?n { ?c e:name ?n FILTER(LANGMATCHES(LANG(?n), \"e\")) }",
         "SELECT ?c ?n { ?c e:name ?n FILTER(SUBSTR(?n, 1, 2) = \"n1\") }",
         "SELECT ?c ?n { ?c e:name ?n FILTER(SUBSTR(?n, 2, 2) = \"1\") }",
         "SELECT ?c ?n { ?c e:name ?n FILTER(SUBSTR(STR(?n), 1) = \"n1\") }",
