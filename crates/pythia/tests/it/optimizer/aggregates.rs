@@ -2,7 +2,7 @@
 
 use pythia::{Database, PlanNode};
 
-use super::{checked, has, items, part, values};
+use super::{checked, has, items, values};
 use crate::support::{Peer, analyze, database};
 
 /// Pages of quads, not of terms, that were asked for since `before`.
