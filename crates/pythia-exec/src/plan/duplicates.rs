@@ -14,7 +14,7 @@ use crate::explain::CostId;
 
 /// With fewer expected solutions, duplicates cost less than their detection.
 const ROWS_MIN: f64 = 256.0;
-/// If a later step is expected to have this many solutions, it pays to find even few duplicates before it.
+/// Least expected number of solutions of a later step before which even few duplicates are dropped.
 const LATER_MIN: f64 = 1024.0;
 
 /// Returns the plan for a consumer that ignores duplicates.

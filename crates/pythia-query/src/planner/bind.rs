@@ -71,7 +71,7 @@ fn has_bind(mut pattern: &GraphPattern) -> bool {
     }
 }
 
-/// What stands around a pattern.
+/// A join, filter or BIND around a pattern.
 pub(super) enum Layer<'p> {
     /// The right operand of a join.
     Join(Cow<'p, GraphPattern>),
@@ -100,7 +100,7 @@ impl Layer<'_> {
     }
 }
 
-/// Returns the leftmost operand of joins, filters and BINDs, and what stands around it, from the inside out.
+/// Returns the leftmost operand of joins, filters and BINDs, and the layers around it, from the inside out.
 fn layers(mut pattern: &GraphPattern) -> (&GraphPattern, Vec<Layer<'_>>) {
     let mut layers = Vec::new();
     loop {
@@ -129,8 +129,8 @@ fn layers(mut pattern: &GraphPattern) -> (&GraphPattern, Vec<Layer<'_>>) {
     }
 }
 
-/// Takes a pattern apart whose joins have more than [`NESTED_MAX`] BINDs inside each other: planned as operands, they would
-/// take a deep stack. It is to be planned from the inside out.
+/// Returns the layers of a pattern whose joins have more than [`NESTED_MAX`] BINDs inside each other, to be planned from the
+/// inside out: planned as operands, they would take a deep stack.
 pub(super) fn deep(pattern: &GraphPattern) -> Option<(&GraphPattern, Vec<Layer<'_>>)> {
     if !has_bind(pattern) {
         return None;
@@ -143,7 +143,7 @@ pub(super) fn deep(pattern: &GraphPattern) -> Option<(&GraphPattern, Vec<Layer<'
 /// A pattern with its BINDs where they are evaluated.
 struct Moved<'p> {
     base: &'p GraphPattern,
-    /// What stands around the base, from the inside out.
+    /// Joins, filters and BINDs around the base, from the inside out.
     done: Vec<Layer<'p>>,
     /// The BINDs at its end, which may follow further joins.
     last: Vec<(&'p Variable, &'p Expression)>,

@@ -218,7 +218,7 @@ fn values(variable: Variable, terms: Vec<Term>) -> GraphPattern {
     }
 }
 
-/// How a filter compares a variable with a term.
+/// Comparison of a variable with a term in a filter.
 enum Equality {
     /// `sameTerm`.
     Same,

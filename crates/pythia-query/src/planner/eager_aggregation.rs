@@ -5,8 +5,8 @@
 //! with a thousand matches for each of a thousand terms have a billion of them. Numbers of one part are summed by term too,
 //! and each sum counts as often as the other parts have solutions with the term.
 //!
-//! Parts that say the same of two nodes may be linked by two variables: `?a :club ?c ; :town ?t . ?b :club ?c ; :town ?t`.
-//! Each solution of such a part is also its own partner, so the group has no fewer solutions than the part.
+//! Parts with the same patterns may be linked by two variables: `?a :club ?c ; :town ?t . ?b :club ?c ; :town ?t`. Each
+//! solution of such a part joins with itself, so the group has no fewer solutions than the part.
 
 use oxrdf::Variable;
 use pythia_sparql::scope::{Variables, certain, draws, has_exists, in_scope, variables_of};

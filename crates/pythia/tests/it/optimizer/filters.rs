@@ -3,7 +3,7 @@
 use pythia::{Database, PlanNode};
 
 use super::{checked, items, part, rows, values};
-use crate::support::{analyze, database};
+use crate::support::{analyze, database, ours};
 
 /// Runs a filter over all values, checks that it finds what it finds where it cannot be pushed
 /// down, and gives the measured plan. (Oxigraph does not keep lexical forms apart.)
@@ -542,4 +542,20 @@ fn binds_that_nothing_needs_are_dropped() {
             .filter(|part| part.operator == "Bind" && part.detail.starts_with("?s "));
         assert_eq!(binds.count(), 0, "{query}\n{plan}");
     }
+}
+
+#[test]
+fn an_empty_language_range_matches_literals_without_a_language() {
+    let database = database(&citizens());
+    let count = |language: &str| {
+        let query = format!(
+            "SELECT ?c ?n {{ ?c <http://e/name> ?n FILTER(LANGMATCHES({language}, \"\")) }}"
+        );
+        ours(&database, &query).unwrap().lines.len()
+    };
+    // Ranges of ids are not known of the second.
+    assert_eq!(
+        (count("LANG(?n)"), count("CONCAT(LANG(?n), \"\")")),
+        (20, 20)
+    );
 }
