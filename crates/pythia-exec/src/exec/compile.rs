@@ -70,7 +70,7 @@ pub(super) fn compile_steps(
             StepKind::Filter(expression) | StepKind::Bind(_, expression) => {
                 compile_expression(expression, evaluation)?;
             }
-            StepKind::Optional(inner) | StepKind::Without(inner) => {
+            StepKind::Optional(inner) => {
                 compile_steps(inner, evaluation)?;
             }
             StepKind::Union(branches) => {

@@ -32,10 +32,7 @@ use crate::plan::dataset::GraphScope;
 use pythia_sparql::path_expansion;
 use pythia_sparql::scope::{Variables, mentioned};
 
-/// Number of combinations of terms that are tested together at first. It doubles with each round, so that a
-/// test whose first rows have a match reads little.
-const FIRST_ROWS: usize = 128;
-/// The most combinations that are tested together.
+/// The most combinations that are tested together, up to twice as many in the last round.
 const MOST_ROWS: usize = 2048;
 /// Number of batches that a pipeline may still return once all rows are decided. After that it is dropped
 /// instead of drained.
@@ -140,10 +137,13 @@ impl Exists {
     ) -> Result<Vec<bool>, QueryError> {
         let mut answers = vec![false; keys.set.len()];
         let mut from = 0;
-        let mut together = FIRST_ROWS;
         while from < keys.set.len() {
             query.check()?;
-            let to = (from + together).min(keys.set.len());
+            let to = match keys.set.len() {
+                // Few that are left would cost a round of their own.
+                all if all - from <= 2 * state.together => all,
+                _ => from + state.together,
+            };
             if !state.methods.contains_key(bound) {
                 let method = self.method(bound, keys.set.len(), query)?;
                 state.methods.insert(bound.to_vec(), method);
@@ -172,7 +172,7 @@ impl Exists {
                 state.methods.remove(bound);
             }
             from = to;
-            together = (together * 2).min(MOST_ROWS);
+            state.together = (state.together * 2).min(MOST_ROWS);
         }
         Ok(answers)
     }

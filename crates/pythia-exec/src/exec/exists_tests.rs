@@ -7,10 +7,24 @@ use crate::limits::governor::Share;
 use crate::limits::spill::table::RowSet;
 
 /// State of a test, kept between batches.
-#[derive(Default)]
 pub(crate) struct ExistsState {
+    /// Number of combinations of terms that are tested together next.
+    pub(super) together: usize,
     /// The method by which rows are tested, by which of the shared variables are bound.
     pub(super) methods: HashMap<Vec<bool>, TestMethod>,
+}
+
+/// Number of combinations of terms that are tested together at first. It doubles with each round, so that a
+/// test whose first rows have a match reads little.
+const FIRST_ROWS: usize = 128;
+
+impl Default for ExistsState {
+    fn default() -> Self {
+        Self {
+            together: FIRST_ROWS,
+            methods: HashMap::default(),
+        }
+    }
 }
 
 /// The method by which rows with certain variables bound are tested.

@@ -254,6 +254,7 @@ impl Expand {
             return Ok(batch);
         }
         let most = self.context.governor().batch_rows(self.live.len());
+        let agree_all = self.all_agree();
         let mut rows: Vec<u32> = Vec::new();
         let mut links: Vec<u32> = Vec::new();
         while expanded.row < expanded.to && rows.len() < most {
@@ -263,6 +264,13 @@ impl Expand {
                 let node = node as usize;
                 let mut link = expanded.starts[node] + expanded.looked;
                 let mut end = expanded.starts[node + 1];
+                if agree_all {
+                    let wanted = if self.once { 1 } else { most - rows.len() };
+                    let to = end.min(link.saturating_add(wanted as u32));
+                    rows.extend(std::iter::repeat_n(row as u32, (to - link) as usize));
+                    links.extend(link..to);
+                    link = if self.once { end } else { to };
+                }
                 while link < end && rows.len() < most {
                     if self.agrees(row, link as usize) {
                         rows.push(row as u32);
@@ -330,6 +338,19 @@ impl Expand {
             self.current = Batch::default();
             self.position = 0;
         }
+    }
+
+    /// Returns whether all links that are read agree with all rows.
+    fn all_agree(&self) -> bool {
+        let (_, other) = self.ends();
+        let visible = &self.context.dataset.visible;
+        matches!(other, Position::New(_))
+            && !matches!(self.pattern.predicate, Position::Bound(_))
+            && match self.pattern.graph {
+                GraphPosition::Bound(_) => false,
+                GraphPosition::New(..) => visible.is_none() || self.attribute.is_some(),
+                GraphPosition::Filter(_) => true,
+            }
     }
 
     /// Returns whether a link agrees with the row's bindings and the pattern's constants.

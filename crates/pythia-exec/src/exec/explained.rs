@@ -98,7 +98,7 @@ impl Explaining<'_> {
                 self.add_choice(&choice, node, slots);
             }
             match &step.kind {
-                StepKind::Optional(inner) | StepKind::Without(inner) => {
+                StepKind::Optional(inner) => {
                     self.add_to(inner, &mut node.steps, slots, known.clone());
                 }
                 StepKind::Union(branches) => {

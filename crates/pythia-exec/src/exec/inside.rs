@@ -162,8 +162,7 @@ fn alike(a: &[Step], b: &[Step]) -> bool {
     a.len() == b.len()
         && steps().all(|(a, b)| filters(a) == filters(b))
         && steps().all(|(a, b)| match (&a.kind, &b.kind) {
-            (StepKind::Optional(a), StepKind::Optional(b))
-            | (StepKind::Without(a), StepKind::Without(b)) => alike(a, b),
+            (StepKind::Optional(a), StepKind::Optional(b)) => alike(a, b),
             (StepKind::Union(a), StepKind::Union(b)) => {
                 a.len() == b.len() && a.iter().zip(b).all(|(a, b)| alike(a, b))
             }
@@ -176,8 +175,7 @@ fn renumber(new: &mut [Step], old: &[Step]) {
     for (new, old) in new.iter_mut().zip(old) {
         new.cost = old.cost;
         match (&mut new.kind, &old.kind) {
-            (StepKind::Optional(new), StepKind::Optional(old))
-            | (StepKind::Without(new), StepKind::Without(old)) => renumber(new, old),
+            (StepKind::Optional(new), StepKind::Optional(old)) => renumber(new, old),
             (StepKind::Union(new), StepKind::Union(old)) => {
                 new.iter_mut()
                     .zip(old)

@@ -24,6 +24,8 @@ use crate::plan::step::{Position, SlotPattern};
 
 /// Number of solutions whose lists are read together.
 const TOGETHER_ROWS: usize = 512;
+/// Number of solutions for each list, before their lists are known.
+const ROWS_PER_LIST: usize = 4;
 /// Number of links that are read and sorted in the time of reading one solution's list.
 const LINKS_PER_LIST: usize = 8;
 
@@ -142,9 +144,12 @@ struct Turn {
 }
 
 impl Turn {
-    /// Returns how many lists are read in all if this many more rows follow.
+    /// Returns how many lists are read in all if this many more rows follow. Of the first rows, several may share a list.
     fn expected(&self, more_rows: usize) -> usize {
-        self.lists + self.lists * more_rows / self.rows.max(1)
+        match self.rows {
+            0 => more_rows / ROWS_PER_LIST,
+            rows => self.lists + self.lists * more_rows / rows,
+        }
     }
 }
 

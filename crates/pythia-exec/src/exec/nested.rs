@@ -28,8 +28,6 @@ pub(crate) struct Optional {
     start: usize,
     matched: Vec<bool>,
     running: bool,
-    /// True if extended solutions are dropped, so that only solutions without a match remain.
-    without_matches: bool,
 }
 
 impl Optional {
@@ -55,14 +53,7 @@ impl Optional {
             start: 0,
             matched: Vec::new(),
             running: false,
-            without_matches: false,
         }
-    }
-
-    /// Keeps only the solutions for which the inner pipeline has none.
-    pub(crate) fn without_matches(mut self) -> Self {
-        self.without_matches = true;
-        self
     }
 
     fn feed_inner(&mut self) {
@@ -108,9 +99,6 @@ impl RowSource for Optional {
                         for &row in &found.columns[self.row_slot] {
                             self.matched[row as usize - 1] = true;
                         }
-                        if self.without_matches {
-                            continue;
-                        }
                         found.columns[self.row_slot] = Vec::new();
                         found.columns.truncate(self.current.columns.len());
                         return Ok(Some(found));
@@ -147,7 +135,7 @@ fn depth(steps: &[Step]) -> usize {
     steps
         .iter()
         .map(|step| match &step.kind {
-            StepKind::Optional(inner) | StepKind::Without(inner) => 1 + depth(inner),
+            StepKind::Optional(inner) => 1 + depth(inner),
             StepKind::Union(branches) => branches.iter().map(|b| depth(b)).max().unwrap_or(0),
             _ => 0,
         })
@@ -161,7 +149,7 @@ fn keep_live(steps: &mut [Step], slot: usize) {
     for step in steps {
         Arc::make_mut(&mut step.live).insert(slot);
         match &mut step.kind {
-            StepKind::Optional(inner) | StepKind::Without(inner) => keep_live(inner, slot),
+            StepKind::Optional(inner) => keep_live(inner, slot),
             StepKind::Union(branches) => {
                 for branch in branches {
                     keep_live(branch, slot);

@@ -111,9 +111,6 @@ fn run(step: &Step, width: usize, shared: &Arc<QueryContext>) -> Box<dyn RowSour
             context,
         )),
         StepKind::Optional(inner) => Box::new(Optional::new(source, inner, width, live, context)),
-        StepKind::Without(inner) => {
-            Box::new(Optional::new(source, inner, width, live, context).without_matches())
-        }
         StepKind::EarlyDistinct => Box::new(EarlyDistinct::new(source, live, context)),
         StepKind::EarlyCount(slot) => Box::new(EarlyCount::new(source, *slot, live, context)),
         StepKind::Union(branches) => Box::new(Union::new(source, branches, width, context)),

@@ -234,10 +234,6 @@ pub(crate) fn describe_steps(
                 steps: inside(inner),
                 ..PlanNode::new("Optional", "")
             },
-            StepKind::Without(inner) => PlanNode {
-                steps: inside(inner),
-                ..PlanNode::new("Without", "")
-            },
             StepKind::EarlyDistinct => {
                 let names: Vec<_> = step.live.iter().map(name).collect();
                 PlanNode::new("EarlyDistinct", names.join(" "))

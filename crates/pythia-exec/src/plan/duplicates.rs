@@ -87,8 +87,7 @@ pub fn binds(kind: &StepKind) -> Option<Slots> {
         StepKind::Equal(..)
         | StepKind::Reachable(_)
         | StepKind::Filter(_)
-        | StepKind::EarlyDistinct
-        | StepKind::Without(_) => {}
+        | StepKind::EarlyDistinct => {}
         StepKind::Values { slots, .. } => bound.extend(slots),
         StepKind::Bind(slot, _) | StepKind::Intersect(slot, _) | StepKind::EarlyCount(slot) => {
             bound.insert(*slot);

@@ -158,7 +158,6 @@ impl Step {
             }
             StepKind::Equal(..)
             | StepKind::Filter(_)
-            | StepKind::Without(_)
             | StepKind::EarlyDistinct
             | StepKind::Reachable(_)
             | StepKind::Merged(_) => {}
@@ -198,8 +197,6 @@ pub enum StepKind {
     },
     /// Left join with the steps' solutions.
     Optional(Vec<Step>),
-    /// Keeps solutions for which the steps have none.
-    Without(Vec<Step>),
     /// May drop solutions that are equal in the live slots.
     EarlyDistinct,
     /// Replaces solutions that are equal in the live slots by fewer ones, with the number of solutions in this slot.

@@ -47,6 +47,9 @@ impl Planner<'_> {
             for (element, method) in found.order {
                 governor.check()?;
                 let rejected = rejected.next().unwrap_or_default();
+                if joined[element] {
+                    continue;
+                }
                 let rejected = described(builder, elements, &rejected);
                 let before = builder.steps.len();
                 self.join_element(builder, elements, element, &method, placement)?;
@@ -64,6 +67,11 @@ impl Planner<'_> {
                 builder.known.sorted = method.sorted;
                 joined[element] = true;
                 members_of(&method, element).for_each(|member| joined[member] = true);
+                for place in self.place_listed(builder, placement)? {
+                    let is_its = |element: &Element| matches!(element, Element::Operand(operand) if operand.place == place);
+                    let element = elements.iter().position(is_its);
+                    joined[element.expect("each operand is an element")] = true;
+                }
                 let bound = builder.known.certain.len();
                 self.placed(builder, placement)?;
                 if builder.known.certain.len() > bound {

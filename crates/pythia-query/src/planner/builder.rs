@@ -415,10 +415,6 @@ fn need_before(kind: &mut StepKind, live: &mut Slots) {
             let before = assign_live(inner, live.clone());
             live.add(&before);
         }
-        StepKind::Without(inner) => {
-            live.add(&assign_live(inner, Slots::default()));
-            *inner = without_duplicates(inner);
-        }
         StepKind::EarlyDistinct | StepKind::EarlyCount(_) => {}
         StepKind::Intersect(slot, patterns) => {
             live.remove(*slot);

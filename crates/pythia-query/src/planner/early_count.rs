@@ -182,7 +182,7 @@ fn draws_lots(step: &Step) -> bool {
     let draws = |expression: &SlotExpression| draws(&expression.source.expression);
     match &step.kind {
         StepKind::Filter(expression) | StepKind::Bind(_, expression) => draws(expression),
-        StepKind::Optional(inner) | StepKind::Without(inner) => inner.iter().any(draws_lots),
+        StepKind::Optional(inner) => inner.iter().any(draws_lots),
         StepKind::Union(branches) => branches.iter().flatten().any(draws_lots),
         _ => false,
     }

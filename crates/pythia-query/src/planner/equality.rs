@@ -71,12 +71,7 @@ impl Planner<'_> {
         filter: &GroupFilter<'_>,
         in_operands: &Variables,
     ) -> Result<Option<(Variable, Variable)>, QueryError> {
-        let (a, b, by_value) = match filter.expression {
-            Expression::Equal(a, b) => (&**a, &**b, true),
-            Expression::SameTerm(a, b) => (&**a, &**b, false),
-            _ => return Ok(None),
-        };
-        let (Expression::Variable(a), Expression::Variable(b)) = (a, b) else {
+        let Some((a, b, by_value)) = equal_variables(filter.expression) else {
             return Ok(None);
         };
         let matched = |v: &Variable| {
@@ -107,7 +102,7 @@ impl Planner<'_> {
     }
 
     /// Returns whether `=` is true of the terms of two variables exactly if they are the same term.
-    fn is_identity(
+    pub(super) fn is_identity(
         &self,
         builder: &Builder,
         group: &Operands<'_>,
@@ -238,6 +233,19 @@ impl Planner<'_> {
             }
             _ => Ok(Kinds::ANY),
         }
+    }
+}
+
+/// Returns the variables of a filter that says they are equal, and whether it compares values.
+pub(super) fn equal_variables(filter: &Expression) -> Option<(&Variable, &Variable, bool)> {
+    let (a, b, by_value) = match filter {
+        Expression::Equal(a, b) => (a, b, true),
+        Expression::SameTerm(a, b) => (a, b, false),
+        _ => return None,
+    };
+    match (&**a, &**b) {
+        (Expression::Variable(a), Expression::Variable(b)) => Some((a, b, by_value)),
+        _ => None,
     }
 }
 

@@ -14,7 +14,7 @@ use spargebra::term::{NamedNodePattern, TermPattern, TriplePattern};
 
 use super::bind;
 use super::builder::Builder;
-use super::element::{Element, PatternGraph, PatternTerm, Triple};
+use super::element::{Element, FilterHint, PatternGraph, PatternTerm, Triple};
 use super::labelled;
 use super::outer_join;
 use super::path_estimate::estimate;
@@ -70,6 +70,8 @@ pub(super) struct Placement<'x, 'p> {
     unfinished: Vec<Unfinished>,
     filters: &'x mut Vec<GroupFilter<'p>>,
     operands: &'x [Cow<'p, GraphPattern>],
+    /// Filters that operands have replaced, with the places of these operands.
+    listed: Vec<(usize, GroupFilter<'p>)>,
     graph: &'x GraphScope,
 }
 
@@ -105,18 +107,17 @@ impl Planner<'_> {
         let (bound, scope) = (certain(inner), in_scope(inner));
         let mut operands = Vec::new();
         conjuncts(expression, &mut operands);
-        let unbound = operands
-            .iter()
-            .position(|operand| is_unbound(operand).is_some());
-        if let Some(place) = unbound
-            && let Some(variable) = is_unbound(operands[place])
-            && self.without_match(builder, inner, variable, graph)?
-        {
+        let without_match = operands.iter().enumerate().find_map(|(place, operand)| {
+            let found = outer_join::not_exists_for(operand, inner, builder);
+            found.map(|found| (place, found))
+        });
+        if let Some((place, (left, not_exists))) = without_match {
             operands.remove(place);
-            for expression in operands {
-                self.push_filter(builder, expression, graph)?;
-            }
-            return Ok(());
+            let others = operands.into_iter().cloned();
+            let all = others.fold(not_exists, |all, other| {
+                Expression::And(Box::new(all), Box::new(other))
+            });
+            return self.extend_filter(builder, &all, left, graph);
         }
         let mut group = Operands::default();
         let mut after = Vec::new();
@@ -196,23 +197,16 @@ impl Planner<'_> {
                 self.list_predicates(builder, &group, &filters, &mut elements)?;
                 let hints = self.push_down(builder, &filters, &listed, &mut elements)?;
                 self.count_listed(builder, &group.operands, &mut elements)?;
-                let mut placement = Placement {
+                // The operands of these filters are the last ones.
+                let first = group.operands.len() - listed.len();
+                let placement = Placement {
                     unfinished,
                     filters: &mut filters,
                     operands: &group.operands,
+                    listed: (first..).zip(listed).collect(),
                     graph,
                 };
-                if elements.is_empty() && group.operands.len() == 1 {
-                    self.placed(builder, &mut placement)?;
-                    self.join_operand(builder, 0, &mut placement)?;
-                    self.placed(builder, &mut placement)?;
-                } else {
-                    for (place, pattern) in group.operands.iter().enumerate() {
-                        let operand = self.operand(builder, place, pattern, graph)?;
-                        elements.push(Element::Operand(operand));
-                    }
-                    self.join_elements(builder, &elements, &hints, &mut placement)?;
-                }
+                self.join_all(builder, elements, &hints, placement)?;
             }
             None => {
                 builder_bind_nothing(builder, &group);
@@ -234,6 +228,28 @@ impl Planner<'_> {
             self.push_filter(builder, filter.expression, graph)?;
         }
         self.drop_matched(builder, unmatched, graph)
+    }
+
+    /// Joins the patterns, paths and operands of a group.
+    fn join_all(
+        &self,
+        builder: &mut Builder,
+        mut elements: Vec<Element>,
+        hints: &[FilterHint],
+        mut placement: Placement<'_, '_>,
+    ) -> Planning {
+        let operands = placement.operands;
+        if elements.is_empty() && operands.len() == 1 {
+            self.placed(builder, &mut placement)?;
+            self.join_operand(builder, 0, &mut placement)?;
+            self.placed(builder, &mut placement)?;
+            return Ok(());
+        }
+        for (place, pattern) in operands.iter().enumerate() {
+            let operand = self.operand(builder, place, pattern, placement.graph)?;
+            elements.push(Element::Operand(operand));
+        }
+        self.join_elements(builder, &elements, hints, &mut placement)
     }
 
     /// Applies filters to the patterns of a group where that says all that they say. Returns those that an operand of the
@@ -295,6 +311,24 @@ impl Planner<'_> {
         self.place_filters(builder, placement.filters, placement.graph)
     }
 
+    /// Applies those filters that operands have replaced whose variable is bound: a lookup for each solution, which a step
+    /// that reads links does for each link. Returns the places of these operands, which need not be joined any more.
+    pub(super) fn place_listed(
+        &self,
+        builder: &mut Builder,
+        placement: &mut Placement<'_, '_>,
+    ) -> Result<Vec<usize>, PlanError> {
+        let is_bound = |(_, filter): &mut (usize, GroupFilter<'_>)| {
+            let is_bound = |v: &Variable| builder.is_certain(v) && !builder.is_unified(v);
+            is_lookup(filter.expression) && filter.waits_for.iter().all(is_bound)
+        };
+        let bound: Vec<_> = placement.listed.extract_if(.., is_bound).collect();
+        for (_, filter) in &bound {
+            self.push_filter(builder, filter.expression, placement.graph)?;
+        }
+        Ok(bound.into_iter().map(|(place, _)| place).collect())
+    }
+
     /// Joins an operand. It takes the filters over the variables that it binds.
     pub(super) fn join_operand(
         &self,
@@ -302,6 +336,7 @@ impl Planner<'_> {
         place: usize,
         placement: &mut Placement<'_, '_>,
     ) -> Planning {
+        placement.listed.retain(|(operand, _)| *operand != place);
         let (pattern, graph) = (&*placement.operands[place], placement.graph);
         let inside = match pattern {
             GraphPattern::Union { .. } => certain(pattern),
@@ -570,15 +605,9 @@ pub(super) fn take_apart<'p>(pattern: &'p GraphPattern, group: &mut Operands<'p>
     }
 }
 
-/// Returns the variable that an expression requires to be unbound.
-fn is_unbound(expression: &Expression) -> Option<&Variable> {
-    match expression {
-        Expression::Not(inner) => match &**inner {
-            Expression::Bound(variable) => Some(variable),
-            _ => None,
-        },
-        _ => None,
-    }
+/// Returns whether a filter looks a variable up in a list.
+fn is_lookup(filter: &Expression) -> bool {
+    matches!(filter, Expression::In(needle, _) if matches!(**needle, Expression::Variable(_)))
 }
 
 /// Collects the operands of `&&`.

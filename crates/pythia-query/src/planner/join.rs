@@ -117,51 +117,6 @@ impl Planner<'_> {
         }
     }
 
-    /// Plans a left join of whose solutions only those without a match are kept, because a filter asks for a variable
-    /// that each match binds to be unbound. Returns false, and plans nothing, if the pattern is none.
-    pub(super) fn without_match(
-        &self,
-        builder: &mut Builder,
-        pattern: &GraphPattern,
-        unbound: &Variable,
-        graph: &GraphScope,
-    ) -> Result<bool, PlanError> {
-        let GraphPattern::LeftJoin {
-            left,
-            right,
-            expression,
-        } = pattern
-        else {
-            return Ok(false);
-        };
-        if !certain(right).contains(unbound)
-            || in_scope(left).contains(unbound)
-            || builder.is_bound(unbound)
-        {
-            return Ok(false);
-        }
-        self.extend(builder, left, graph)?;
-        let shared_are_certain = in_scope(right)
-            .iter()
-            .all(|v| !builder.is_bound(v) || builder.is_certain(v));
-        if shared_are_certain && can_seed(right, &builder.joined_variables()) {
-            let condition = expression.as_ref();
-            match builder.inside(|builder| self.optional(builder, right, condition, graph)) {
-                Ok((steps, _)) => {
-                    let rows = builder.known.rows * 0.5;
-                    builder.push(StepKind::Without(steps), rows);
-                    return Ok(true);
-                }
-                Err(PlanError::Alone) if !builder.nested => {}
-                Err(error) => return Err(error),
-            }
-        }
-        self.left_join(builder, right, expression.as_ref(), graph)?;
-        let is_unbound = Expression::Not(Box::new(Expression::Bound(unbound.clone())));
-        self.push_filter(builder, &is_unbound, graph)?;
-        Ok(true)
-    }
-
     /// Drops the solutions that are compatible with a solution of the right side and share a variable with
     /// it. Tests each solution as NOT EXISTS does if that is equivalent and the left side is smaller.
     pub(super) fn minus(

@@ -231,7 +231,7 @@ impl Joined {
     }
 
     /// Returns the cost of reading a pattern's lists from the known ends; that of a constant is read once.
-    fn list_cost(&self, triple: &Triple) -> Option<f64> {
+    pub(super) fn list_cost(&self, triple: &Triple) -> Option<f64> {
         if triple.has_constant_end() {
             let fits = triple.count <= LIST_ROWS_MAX;
             return fits.then_some(self.visits(1.0) + self.scanned(triple.count));

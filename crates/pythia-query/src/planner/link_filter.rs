@@ -18,7 +18,7 @@ pub(super) fn filter_links(steps: &mut Vec<Step>) {
     let mut kept: Vec<Step> = Vec::with_capacity(steps.len());
     for mut step in std::mem::take(steps) {
         match &mut step.kind {
-            StepKind::Optional(inner) | StepKind::Without(inner) => filter_links(inner),
+            StepKind::Optional(inner) => filter_links(inner),
             StepKind::Union(branches) => branches.iter_mut().for_each(filter_links),
             _ => {}
         }

@@ -45,6 +45,8 @@ const SAMPLE: f64 = 60.0;
 const SAMPLES_MAX: f64 = 16.0;
 /// Approximate cost of examining one method, in microseconds.
 const LOOK: f64 = 0.1;
+/// Maximum number of lists that are intersected if there are more patterns.
+const LISTS_MAX: usize = 4;
 /// Maximum number of methods examined.
 const LOOKS_MAX: f64 = 50_000.0;
 /// Bonus per element that mentions the sort slot, to break ties between two orders of a scan.
@@ -450,7 +452,7 @@ impl<'a> OrderSearch<'a> {
             }
             Element::Triple(_) => {
                 self.methods_alone(&state.joined, element, Some(rows), methods)?;
-                methods.extend(self.intersection(state, element)?);
+                self.intersections(state, element, methods)?;
                 return self.cached_ways(state, element, rows, methods);
             }
         }
@@ -555,45 +557,55 @@ impl<'a> OrderSearch<'a> {
         Ok(())
     }
 
-    /// Returns the method to join an element together with all others that bind the same slot from known ends,
-    /// by intersecting their lists. Returns it only for the first of these elements.
-    fn intersection(
+    /// Adds the methods to join an element together with others that bind the same slot from known ends, by intersecting
+    /// their lists: all of them, or those few that cost the least to read. Each set is added for its first element only.
+    fn intersections(
         &self,
         state: &PartialOrder,
         element: usize,
-    ) -> Result<Option<JoinMethod>, QueryError> {
+        methods: &mut Vec<JoinMethod>,
+    ) -> Result<(), QueryError> {
         let joined = &state.joined;
         let Some(slot) = joined.new_end(&self.elements[element]) else {
-            return Ok(None);
+            return Ok(());
         };
-        let is_member = |&other: &usize| {
-            !state.placed[other] && joined.new_end(&self.elements[other]) == Some(slot)
-        };
-        let members: Vec<usize> = (0..self.elements.len().min(NUMBERED_MAX))
-            .filter(is_member)
-            .collect();
-        if members.len() < 2 || members[0] != element {
-            return Ok(None);
+        let mut lists: Vec<(f64, usize, &Triple)> = Vec::new();
+        for (index, other) in self.elements.iter().enumerate().take(NUMBERED_MAX) {
+            if let Element::Triple(triple) = other
+                && !state.placed[index]
+                && joined.new_end(other) == Some(slot)
+            {
+                lists.push((joined.list_cost(triple).unwrap_or(f64::MAX), index, triple));
+            }
         }
-        let triples: Vec<&Triple> = members
-            .iter()
-            .filter_map(|&member| match &self.elements[member] {
-                Element::Triple(triple) => Some(triple),
-                Element::Path(_) | Element::Operand(_) => None,
-            })
-            .collect();
-        let Some(read) = joined.lists_cost(&triples, slot) else {
-            return Ok(None);
-        };
-        let members = members.iter().fold(0, |mask, member| mask | 1 << member);
-        let rows = self.rows_with(state, members)?;
-        Ok(Some(JoinMethod {
-            members,
-            rows,
-            cost: read + joined.output_cost(rows),
-            sorted: joined.sorted,
-            access: None,
-        }))
+        lists.sort_by(|(a, ..), (b, ..)| a.total_cmp(b));
+        let few = 2..=LISTS_MAX.min(lists.len());
+        for count in few.chain((lists.len() > LISTS_MAX).then_some(lists.len())) {
+            let members = lists[..count].iter().map(|(_, index, _)| *index);
+            if members.clone().min() != Some(element) {
+                continue;
+            }
+            let triples: Vec<&Triple> = lists[..count].iter().map(|(.., triple)| *triple).collect();
+            let Some(read) = joined.lists_cost(&triples, slot) else {
+                return Ok(());
+            };
+            let members = members.fold(0, |mask, member| mask | 1 << member);
+            let rows = self.rows_with(state, members)?;
+            // The terms come in order.
+            let sorted = if joined.unit {
+                Some(slot)
+            } else {
+                joined.sorted
+            };
+            methods.push(JoinMethod {
+                members,
+                rows,
+                cost: read + joined.output_cost(rows),
+                sorted,
+                access: None,
+            });
+        }
+        Ok(())
     }
 
     /// Adds the methods to join an edge (`edges` solutions after it) together with an attribute that is cached

@@ -1,13 +1,16 @@
-//! OPTIONAL that is a join, because a condition outside drops the solutions without a match.
+//! OPTIONAL that is a join, because a condition outside drops the solutions without a match, or that is NOT EXISTS, because
+//! the condition drops those with one.
 //!
 //! `{ ?person :name ?n OPTIONAL { ?person :age ?a } FILTER(?a > 30) }` has no solution without an age. A join may begin with the
-//! ages; an OPTIONAL begins with all people.
+//! ages; an OPTIONAL begins with all people. With `FILTER(!BOUND(?a))` it has the people without an age.
 
 use oxrdf::Variable;
-use pythia_sparql::scope::{Variables, in_scope};
+use pythia_sparql::scope::{Variables, can_seed, certain, draws, in_scope};
 use spargebra::algebra::{
     AggregateExpression, AggregateFunction, Expression, Function, GraphPattern,
 };
+
+use super::builder::Builder;
 
 /// The namespace of the functions that cast.
 const XSD: &str = "http://www.w3.org/2001/XMLSchema#";
@@ -36,6 +39,73 @@ pub(super) fn joined_for_counts(
         _ => Variables::new(),
     });
     joined(pattern, &needed.reduce(|one, other| &one & &other)?)
+}
+
+/// Returns the left side of an OPTIONAL and the `NOT EXISTS` of its right side, if a filter asks for a variable that each
+/// match binds to be unbound.
+pub(super) fn not_exists_for<'p>(
+    filter: &Expression,
+    pattern: &'p GraphPattern,
+    builder: &Builder,
+) -> Option<(&'p GraphPattern, Expression)> {
+    let Expression::Not(bound) = filter else {
+        return None;
+    };
+    let (
+        Expression::Bound(variable),
+        GraphPattern::LeftJoin {
+            left,
+            right,
+            expression,
+        },
+    ) = (&**bound, pattern)
+    else {
+        return None;
+    };
+    let (scope, bound) = (in_scope(left), certain(left));
+    let is_certain = |v: &Variable| bound.contains(v) || builder.is_certain(v);
+    let is_same = is_tested_together(right)
+        && certain(right).contains(variable)
+        && !scope.contains(variable)
+        && !builder.is_bound(variable)
+        && in_scope(right)
+            .iter()
+            .all(|v| is_certain(v) || !(scope.contains(v) || builder.is_bound(v)))
+        && can_seed(right, &(&scope | &builder.joined_variables()))
+        && !expression.as_ref().is_some_and(draws);
+    if !is_same {
+        return None;
+    }
+    let right = match expression {
+        Some(condition) => Box::new(GraphPattern::Filter {
+            expr: condition.clone(),
+            inner: right.clone(),
+        }),
+        None => right.clone(),
+    };
+    let exists = Expression::Exists(right);
+    Some((left, Expression::Not(Box::new(exists))))
+}
+
+/// Returns whether all rows of an EXISTS of this pattern can be tested together. One after the other, they cost more than the
+/// left join.
+fn is_tested_together(pattern: &GraphPattern) -> bool {
+    match pattern {
+        GraphPattern::Bgp { .. } | GraphPattern::Path { .. } => true,
+        GraphPattern::Join { left, right } => is_tested_together(left) && is_tested_together(right),
+        GraphPattern::Union { left, right } => {
+            in_scope(left) == in_scope(right)
+                && is_tested_together(left)
+                && is_tested_together(right)
+        }
+        GraphPattern::LeftJoin { left, right, .. } => {
+            (&in_scope(left) & &in_scope(right)).is_subset(&certain(left))
+                && is_tested_together(left)
+                && is_tested_together(right)
+        }
+        GraphPattern::Filter { inner, .. } => is_tested_together(inner),
+        _ => false,
+    }
 }
 
 /// Returns the variables without which a condition is not true.

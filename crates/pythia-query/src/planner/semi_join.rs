@@ -7,16 +7,18 @@
 
 use oxrdf::Variable;
 use pythia_sparql::path_expansion;
-use pythia_sparql::scope::{Variables, can_seed, certain, in_scope};
+use pythia_sparql::scope::{Variables, can_seed, certain, has_exists, in_scope, variables_of};
 use spargebra::algebra::{Expression, GraphPattern};
-use spargebra::term::TermPattern;
+use spargebra::term::{NamedNodePattern, TermPattern, TriplePattern};
 
 use super::builder::Builder;
 use super::element::Element;
-use super::group::{GroupFilter, Operands, take_apart};
+use super::equality::equal_variables;
+use super::group::{GroupFilter, Operands, conjuncts, take_apart};
 use super::join::hash_join;
 use super::order::{OrderSearch, Start};
 use super::{PlanError, Planner, Planning};
+use pythia_exec::error::QueryError;
 use pythia_exec::plan::dataset::GraphScope;
 use pythia_exec::plan::operators::JoinKind;
 
@@ -51,7 +53,9 @@ impl Planner<'_> {
         }
         for filter in std::mem::take(&mut group.filters) {
             let pattern = match filter.expression {
-                Expression::Not(exists) => distinct_pattern(exists, &filter.waits_for),
+                Expression::Not(exists) => {
+                    self.distinct_pattern(builder, group, exists, &filter.waits_for)?
+                }
                 _ => None,
             };
             let Some(pattern) = pattern else {
@@ -111,7 +115,9 @@ impl Planner<'_> {
         }
         let mut fewest: Option<(Solutions, usize, Distinct)> = None;
         for (place, filter) in group.filters.iter().enumerate() {
-            let Some(pattern) = distinct_pattern(filter.expression, &filter.waits_for) else {
+            let shared = &filter.waits_for;
+            let Some(pattern) = self.distinct_pattern(builder, group, filter.expression, shared)?
+            else {
                 continue;
             };
             let alone = self.solutions(&pattern.body, graph, Builder::new())?;
@@ -159,6 +165,84 @@ impl Planner<'_> {
         let tests = self.solutions(pattern, graph, Builder::fed(&shared, tested as usize))?;
         let cost = alone.cost * TESTS_PER_SOLUTIONS + alone.rows * BEGIN;
         Ok(tests.rows <= tested && cost <= tests.cost)
+    }
+
+    /// Returns the pattern of an `EXISTS` that is true exactly if the row is compatible with one of the pattern's solutions.
+    fn distinct_pattern(
+        &self,
+        builder: &Builder,
+        group: &Operands<'_>,
+        exists: &Expression,
+        shared: &Variables,
+    ) -> Result<Option<Distinct>, QueryError> {
+        let Expression::Exists(pattern) = exists else {
+            return Ok(None);
+        };
+        let unified = self.unified_with(builder, group, pattern, shared)?;
+        let pattern = unified.as_ref().unwrap_or(pattern);
+        Ok(is_semi_join(pattern, shared).then(|| Distinct::of(pattern, shared)))
+    }
+
+    /// Returns a basic graph pattern without those filters that say that a variable of it and one of the rows are the same
+    /// term: the variable of the rows takes the other's place. `None` if there is no such filter.
+    fn unified_with(
+        &self,
+        builder: &Builder,
+        group: &Operands<'_>,
+        pattern: &GraphPattern,
+        shared: &Variables,
+    ) -> Result<Option<GraphPattern>, QueryError> {
+        let GraphPattern::Filter { expr, inner } = pattern else {
+            return Ok(None);
+        };
+        let GraphPattern::Bgp { patterns } = &**inner else {
+            return Ok(None);
+        };
+        let mut both = group.clone();
+        both.triples.extend(patterns);
+        if both.has_triple_terms() {
+            return Ok(None);
+        }
+        let scope = in_scope(inner);
+        let mut left = Vec::new();
+        conjuncts(expr, &mut left);
+        let mut patterns = patterns.clone();
+        let all = left.len();
+        let mut place = 0;
+        while place < left.len() {
+            self.evaluation.check()?;
+            let equal = equal_variables(left[place]).and_then(|(a, b, by_value)| {
+                let is_link = |own, other| {
+                    scope.contains(own)
+                        && !shared.contains(own)
+                        && shared.contains(other)
+                        && !scope.contains(other)
+                };
+                match is_link(a, b) {
+                    true => Some((a, b, by_value)),
+                    false => is_link(b, a).then_some((b, a, by_value)),
+                }
+            });
+            let mut others = left.iter().enumerate().filter(|(other, _)| *other != place);
+            match equal {
+                Some((own, other, by_value))
+                    if !others.any(|(_, filter)| {
+                        has_exists(filter) || variables_of(filter).contains(own)
+                    }) && (!by_value || self.is_identity(builder, &both, own, other)?) =>
+                {
+                    patterns.iter_mut().for_each(|t| rename(t, own, other));
+                    left.remove(place);
+                }
+                _ => place += 1,
+            }
+        }
+        let bgp = GraphPattern::Bgp { patterns };
+        let filters = left.iter().map(|filter| (*filter).clone());
+        let filtered = filters.fold(bgp, |inner, expr| GraphPattern::Filter {
+            expr,
+            inner: Box::new(inner),
+        });
+        Ok((left.len() < all).then_some(filtered))
     }
 
     /// Estimates the solutions of a pattern by itself.
@@ -241,20 +325,27 @@ struct Distinct {
     distinct: GraphPattern,
 }
 
-/// Returns the pattern of an `EXISTS` that is true exactly if the row is compatible with one of the pattern's solutions.
-fn distinct_pattern(exists: &Expression, shared: &Variables) -> Option<Distinct> {
-    let Expression::Exists(pattern) = exists else {
-        return None;
-    };
-    if !is_semi_join(pattern, shared) {
-        return None;
+impl Distinct {
+    fn of(pattern: &GraphPattern, shared: &Variables) -> Self {
+        let mut body = pattern.clone();
+        path_expansion::expand(&mut body);
+        Self {
+            distinct: distinct(body.clone(), shared),
+            body,
+        }
     }
-    let mut body = (**pattern).clone();
-    path_expansion::expand(&mut body);
-    Some(Distinct {
-        distinct: distinct(body.clone(), shared),
-        body,
-    })
+}
+
+/// Replaces a variable at the ends and the predicate of a triple pattern without triple terms.
+fn rename(triple: &mut TriplePattern, from: &Variable, to: &Variable) {
+    for end in [&mut triple.subject, &mut triple.object] {
+        if matches!(end, TermPattern::Variable(variable) if variable == from) {
+            *end = TermPattern::Variable(to.clone());
+        }
+    }
+    if matches!(&triple.predicate, NamedNodePattern::Variable(variable) if variable == from) {
+        triple.predicate = NamedNodePattern::Variable(to.clone());
+    }
 }
 
 /// Returns whether the terms of the variables that a row shares with the pattern of an `EXISTS` are the only link.
@@ -265,7 +356,10 @@ fn is_semi_join(pattern: &GraphPattern, shared: &Variables) -> bool {
 /// Returns a pattern with one solution for each combination of terms of the shared variables for which an `EXISTS` is true;
 /// `None` if more than these terms decide.
 pub(super) fn distinct_of_exists(exists: &Expression, shared: &Variables) -> Option<GraphPattern> {
-    distinct_pattern(exists, shared).map(|found| found.distinct)
+    let Expression::Exists(pattern) = exists else {
+        return None;
+    };
+    is_semi_join(pattern, shared).then(|| Distinct::of(pattern, shared).distinct)
 }
 
 /// Returns the pattern of the distinct terms that a pattern's solutions give these variables.

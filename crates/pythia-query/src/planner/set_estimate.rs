@@ -179,11 +179,51 @@ impl<'a> SetEstimates<'a> {
         for kept in &kept {
             slots[kept.slot].least = slots[kept.slot].least.min(kept.distinct);
         }
+        if let Some(test) = self.least_selective_test(set, &start) {
+            unfiltered = unfiltered.min(self.of_triples_known(set & !(1 << test)));
+        }
         self.insert(
             set,
             unfiltered,
             slots.iter().map(|slot| slot.least).collect(),
         )
+    }
+
+    /// Returns the number of solutions of a set of triple patterns, estimated now if it was not before.
+    fn of_triples_known(&self, set: u64) -> f64 {
+        let known = self.known(set);
+        known.unwrap_or_else(|| self.of_triples(set)).unfiltered
+    }
+
+    /// Returns the pattern of a set that has the most matches of those that only test what the others bind: a slot, whose
+    /// other end is a constant. With it, the set has no more solutions than without it, though the subjects of its
+    /// predicate may be fewer, so that other constants keep more of theirs.
+    fn least_selective_test(&self, set: u64, start: &SetEstimate) -> Option<usize> {
+        let binds = |index: usize, slot: usize| {
+            let mut is_bound = false;
+            self.elements[index].each_slot(|other, _| is_bound |= other == slot);
+            is_bound
+        };
+        let mut found: Option<(f64, usize)> = None;
+        for index in members(set) {
+            let Element::Triple(triple) = &self.elements[index] else {
+                continue;
+            };
+            let slot = match (triple.subject, triple.object, triple.graph) {
+                (PatternTerm::Slot(slot), PatternTerm::Constant(_), PatternGraph::Filter(_))
+                | (PatternTerm::Constant(_), PatternTerm::Slot(slot), PatternGraph::Filter(_)) => {
+                    slot
+                }
+                _ => continue,
+            };
+            let others = set & !(1 << index);
+            let is_test = matches!(triple.predicate, PatternTerm::Constant(_))
+                && (start.distinct[slot] > 0.0 || members(others).any(|other| binds(other, slot)));
+            if is_test && found.is_none_or(|(most, _)| triple.count > most) {
+                found = Some((triple.count, index));
+            }
+        }
+        found.map(|(_, index)| index)
     }
 
     /// Extends the estimate of a set by an element that is no triple pattern, which multiplies its solutions by this

@@ -86,7 +86,7 @@ fn replace_in_steps(steps: &mut [Step], replace_id: &impl Fn(&mut u64)) {
     for step in steps {
         match &mut step.kind {
             StepKind::Values { rows, .. } => rows.iter_mut().flatten().for_each(replace_id),
-            StepKind::Optional(inner) | StepKind::Without(inner) => {
+            StepKind::Optional(inner) => {
                 replace_in_steps(inner, replace_id);
             }
             StepKind::Union(branches) => {

@@ -49,7 +49,9 @@ impl RowSet {
 
     pub(crate) fn find(&self, hash: u64, row: &[u64]) -> Option<u32> {
         self.index
-            .find(hash, |&number| self.rows.row(number as usize) == row)
+            .find(hash, |&number| {
+                are_same(self.rows.row(number as usize), row)
+            })
             .copied()
     }
 
@@ -78,6 +80,12 @@ impl RowSet {
         };
         index + self.rows.bytes_with(more)
     }
+}
+
+/// Returns whether two rows of the same width are equal. Rows are short: a call that compares memory costs more.
+#[inline]
+fn are_same(one: &[u64], other: &[u64]) -> bool {
+    one.iter().zip(other).all(|(a, b)| a == b)
 }
 
 /// Returns the bytes of a hash table for the numbers of this many rows.

@@ -4,6 +4,7 @@ mod aggregates;
 mod filters;
 mod joins;
 mod reads;
+mod semi_joins;
 
 use pythia::{PlanNode, QueryOptions};
 
