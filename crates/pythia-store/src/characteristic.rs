@@ -12,8 +12,9 @@ use crate::StoreError;
 
 /// Sets that are kept.
 pub const SETS_MAX: usize = 10_000;
-/// Sets that an estimate looks at: the most frequent ones that may match.
-const SETS_LOOKED_AT: usize = 512;
+/// Sets that an estimate looks at: the most frequent ones that may match. The rest is taken to be like them, because the
+/// planner asks for the star of each set of patterns.
+const SETS_LOOKED_AT: usize = 128;
 /// Sets that are counted before the rare ones are dropped.
 const SETS_COUNTED: usize = 4 * SETS_MAX;
 
@@ -39,6 +40,14 @@ pub struct Star {
     pub quads: Vec<f64>,
 }
 
+impl Star {
+    fn scale(&mut self, factor: f64) {
+        self.subjects *= factor;
+        self.matches *= factor;
+        self.quads.iter_mut().for_each(|quads| *quads *= factor);
+    }
+}
+
 /// The characteristic sets of a store's subjects.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CharacteristicSets {
@@ -46,16 +55,26 @@ pub struct CharacteristicSets {
     sets: Vec<CharacteristicSet>,
     /// Subjects whose sets are not kept.
     unlisted_subjects: u64,
-    /// Per predicate, the sets that have it.
-    with_predicate: FxHashMap<TermId, Vec<u32>>,
+    with_predicate: FxHashMap<TermId, SetsWith>,
+}
+
+/// The sets that have a predicate.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+struct SetsWith {
+    /// Their numbers, ascending.
+    numbers: Vec<u32>,
+    /// The sum of their subjects.
+    subjects: u64,
 }
 
 impl CharacteristicSets {
     fn new(sets: Vec<CharacteristicSet>, unlisted_subjects: u64) -> Self {
-        let mut with_predicate: FxHashMap<TermId, Vec<u32>> = FxHashMap::default();
+        let mut with_predicate: FxHashMap<TermId, SetsWith> = FxHashMap::default();
         for (number, set) in (0..).zip(&sets) {
             for &predicate in &set.predicates {
-                with_predicate.entry(predicate).or_default().push(number);
+                let with = with_predicate.entry(predicate).or_default();
+                with.numbers.push(number);
+                with.subjects = with.subjects.saturating_add(set.subjects);
             }
         }
         Self {
@@ -86,15 +105,17 @@ impl CharacteristicSets {
     /// estimated at one subject, which may have been changed later.
     pub fn star(&self, predicates: &[TermId]) -> Option<Star> {
         let lists = predicates.iter().map(|p| self.with_predicate.get(p));
-        let rarest = lists.min_by_key(|list| list.map_or(0, Vec::len))??;
+        let rarest = lists.min_by_key(|list| list.map_or(0, |list| list.numbers.len()))??;
         let mut star = Star {
             subjects: 0.0,
             matches: 0.0,
             quads: vec![0.0; predicates.len()],
         };
         let mut here = Vec::with_capacity(predicates.len());
-        for &number in rarest.iter().take(SETS_LOOKED_AT) {
+        let mut looked_at = 0.0;
+        for &number in rarest.numbers.iter().take(SETS_LOOKED_AT) {
             let set = &self.sets[number as usize];
+            looked_at += set.subjects as f64;
             let places = predicates.iter().map(|p| set.predicates.binary_search(p));
             here.clear();
             here.extend(
@@ -116,6 +137,9 @@ impl CharacteristicSets {
                 .for_each(|(sum, quads)| *sum += quads);
         }
         if star.subjects > 0.0 {
+            if rarest.numbers.len() > SETS_LOOKED_AT {
+                star.scale(rarest.subjects as f64 / looked_at);
+            }
             return Some(star);
         }
         (self.unlisted_subjects == 0).then(|| Star {
@@ -306,6 +330,31 @@ mod tests {
             let damaged = CharacteristicSets::read(&mut ByteReader::new("test", &bytes[..cut]));
             assert!(damaged.is_err(), "{cut} bytes were enough");
         }
+    }
+
+    #[test]
+    fn sets_that_are_not_looked_at_are_like_the_others() {
+        // Each subject has a set of its own, with 1 and another; every second has 2, and every fourth has 3 twice.
+        let sets = gather((0..4 * SETS_LOOKED_AT as u64).flat_map(|n| {
+            let own = [(n, 1), (n, 2), (n, 3), (n, 3), (n, 1000 + n)];
+            own.into_iter()
+                .filter(move |(_, predicate)| match predicate {
+                    2 => n % 2 == 0,
+                    3 => n % 4 == 0,
+                    _ => true,
+                })
+        }));
+        let star = |predicates: &[u64]| {
+            let predicates: Vec<TermId> = predicates.iter().map(|&id| TermId(id)).collect();
+            sets.star(&predicates).expect("some subject has them")
+        };
+        let all = 4.0 * SETS_LOOKED_AT as f64;
+        let is_near = |found: f64, expected: f64| (found / expected - 1.0).abs() < 0.2;
+        assert_eq!(star(&[1]).subjects, all);
+        assert!(is_near(star(&[1, 2]).subjects, all / 2.0));
+        let twice = star(&[1, 3]);
+        assert!(is_near(twice.subjects, all / 4.0) && is_near(twice.matches, all / 2.0));
+        assert!(is_near(twice.quads[1], all / 2.0));
     }
 
     #[test]

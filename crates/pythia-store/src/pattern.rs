@@ -232,7 +232,7 @@ impl Expansion {
     /// Fewer nodes are always looked up on their tuple pages.
     pub const STRETCH_NODES: usize = 64;
     /// Number of rows of a column that are read instead of a visit to a tuple page.
-    pub const ROWS_PER_VISIT: usize = 32;
+    pub const ROWS_PER_VISIT: usize = 48;
 
     /// Returns an empty expansion that collects predicates and graphs as requested.
     pub fn new(with_predicate: bool, with_graph: bool) -> Self {

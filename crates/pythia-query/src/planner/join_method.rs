@@ -26,6 +26,8 @@ const TUPLE_ROW: f64 = 4.0;
 const HASHED: f64 = 0.025;
 /// Cost of reading one link into a table that is sorted by the link's near end.
 const LINKED: f64 = 0.05;
+/// Cost of starting to read links into such a table.
+const LINKS_START: f64 = 5.0;
 /// Cost of one hash lookup.
 const LOOKUP: f64 = 0.015;
 /// Cost of searching a key's rows of a table for the other end.
@@ -246,7 +248,7 @@ impl Joined {
     fn links_cost(&self, triple: &Triple, slot: usize, allowed: f64) -> f64 {
         let end = triple.slots().find(|(end, _)| *end == slot);
         let links = allowed * triple.count / end.map_or(1.0, |(_, distinct)| distinct.max(1.0));
-        self.visits(allowed) + links * LINKED + self.rows * LOOKUP
+        LINKS_START + self.visits(allowed) + links * LINKED + self.rows * LOOKUP
     }
 
     /// Returns the method to join an edge and a cached attribute. `edges` is the number of links read, `rows`

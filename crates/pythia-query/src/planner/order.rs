@@ -558,7 +558,8 @@ impl<'a> OrderSearch<'a> {
     }
 
     /// Adds the methods to join an element together with others that bind the same slot from known ends, by intersecting
-    /// their lists: all of them, or those few that cost the least to read. Each set is added for its first element only.
+    /// their lists: all of them, or those few of constants that cost the least to read. Each set is added for its first
+    /// element only.
     fn intersections(
         &self,
         state: &PartialOrder,
@@ -578,9 +579,15 @@ impl<'a> OrderSearch<'a> {
                 lists.push((joined.list_cost(triple).unwrap_or(f64::MAX), index, triple));
             }
         }
-        lists.sort_by(|(a, ..), (b, ..)| a.total_cmp(b));
-        let few = 2..=LISTS_MAX.min(lists.len());
-        for count in few.chain((lists.len() > LISTS_MAX).then_some(lists.len())) {
+        // Lists of constants are read once; those of solutions, one for each.
+        lists.sort_by(|(a_cost, _, a), (b_cost, _, b)| {
+            let is_later = |triple: &Triple| !triple.has_constant_end();
+            is_later(a).cmp(&is_later(b)).then(a_cost.total_cmp(b_cost))
+        });
+        let all = lists.len();
+        let fixed = lists.iter().filter(|(.., t)| t.has_constant_end()).count();
+        let few = (2..=LISTS_MAX.min(fixed)).filter(|count| *count < all);
+        for count in few.chain((all > 1).then_some(all)) {
             let members = lists[..count].iter().map(|(_, index, _)| *index);
             if members.clone().min() != Some(element) {
                 continue;

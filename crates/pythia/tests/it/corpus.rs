@@ -18,9 +18,9 @@ const ROWS_FREE_WITH_LIMIT: u64 = 4096;
 /// Queries that do more than 1.5 times the work of their counterparts, though they take no longer. A query that no longer does
 /// must be removed.
 ///
-/// union-2 looks at the links of each person three times, in the page cache, while its counterpart joins two groups by hash;
-/// the test of first-3's counterpart, in other orders of links, stops at the first match.
-const OVER: &[(&str, &str)] = &[("yago", "union-2"), ("phenoscape", "first-3")];
+/// chain-1 has 1.6 times the rows and half the pages of its counterpart. The test of first-3's counterpart, in another order of
+/// the links, stops at the first match.
+const OVER: &[(&str, &str)] = &[("yago", "chain-1"), ("phenoscape", "first-3")];
 
 struct Pair {
     id: String,

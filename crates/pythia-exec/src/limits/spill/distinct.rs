@@ -15,6 +15,28 @@ use crate::limits::governor::{Governor, Share};
 /// Number of rows for which memory is reserved at a time.
 const ROOM_ROWS: usize = 256;
 
+/// Number of bits of the number of a place among the recent ids.
+const RECENT_BITS: u32 = 6;
+
+/// Ids that were seen, each at the place that its value chooses. Few different ones, such as predicates, are recognised
+/// without a search.
+#[derive(Debug)]
+struct RecentIds([u64; 1 << RECENT_BITS]);
+
+impl RecentIds {
+    /// No id of a term.
+    const NONE: u64 = u64::MAX;
+
+    fn new() -> Self {
+        Self([Self::NONE; 1 << RECENT_BITS])
+    }
+
+    fn place(&mut self, id: u64) -> &mut u64 {
+        let place = id.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> (64 - RECENT_BITS);
+        &mut self.0[place as usize]
+    }
+}
+
 /// A set of rows that may exceed memory.
 #[derive(Debug)]
 pub(crate) struct DistinctRows {
@@ -23,6 +45,8 @@ pub(crate) struct DistinctRows {
     key_width: usize,
     width: usize,
     set: RowSet,
+    /// Ids of rows of one column that are in the set.
+    recent: RecentIds,
     /// Number of rows that can be added before more memory must be reserved.
     room: usize,
     put_off: Option<Partitions>,
@@ -46,6 +70,7 @@ impl DistinctRows {
             key_width,
             width: key_width + carried,
             set: RowSet::new(key_width, 0),
+            recent: RecentIds::new(),
             room: 0,
             put_off: None,
         }
@@ -54,6 +79,24 @@ impl DistinctRows {
     /// Adds a row.
     pub(crate) fn offer(&mut self, row: &[u64]) -> Result<Offered, QueryError> {
         debug_assert_eq!(row.len(), self.width);
+        let key = &row[..self.key_width];
+        if let &[id] = key
+            && id != RecentIds::NONE
+        {
+            if *self.recent.place(id) == id {
+                return Ok(Offered::Seen);
+            }
+            let offered = self.search(row)?;
+            if offered != Offered::PutOff {
+                *self.recent.place(id) = id;
+            }
+            return Ok(offered);
+        }
+        self.search(row)
+    }
+
+    /// Searches the set for a row, and adds it if it is new.
+    fn search(&mut self, row: &[u64]) -> Result<Offered, QueryError> {
         let key = &row[..self.key_width];
         let hash = self.set.hash(key);
         if self.set.find(hash, key).is_some() {
@@ -103,6 +146,7 @@ impl DistinctRows {
         let mut pass = 0;
         while let Some((level, run)) = open.pop() {
             self.set = RowSet::new(self.key_width, level);
+            self.recent = RecentIds::new();
             let mut reader = run.reader();
             loop {
                 self.share.governor().check()?;
@@ -125,6 +169,7 @@ impl DistinctRows {
     /// Ends a pass: drops its set, and opens its partitions.
     fn close(&mut self, level: u32, open: &mut Vec<(u32, RowRun)>) -> Result<(), QueryError> {
         self.set = RowSet::new(self.key_width, level);
+        self.recent = RecentIds::new();
         self.room = 0;
         if let Some(partitions) = self.put_off.take() {
             let runs = partitions.finish()?.into_iter().filter(|r| r.rows() > 0);
@@ -180,6 +225,36 @@ mod tests {
             expected.sort_unstable();
             assert!(found == expected, "budget {budget}");
             assert_eq!((space.used(), process.used()), (0, 0));
+        }
+    }
+
+    #[test]
+    fn ids_of_one_column_are_recognised_in_every_pass() {
+        for budget in [40 << 10, 10 << 20] {
+            let process = Arc::new(MemoryBudget::new(budget));
+            let space = Arc::new(SpillSpace::default());
+            let governor = Governor::new(Arc::default(), None, &process, budget, space);
+            let mut distinct = DistinctRows::new(&Arc::new(governor), 1, 1);
+            let id = |n: u64| match n % 3 {
+                0 => u64::MAX - n % 4,
+                1 => n % 5,
+                _ => n * 7 % 20_011,
+            };
+            let (mut first, mut found) = (vec![false; 90_000], Vec::new());
+            for n in 0..90_000 {
+                first[n as usize] = distinct.offer(&[id(n), n]).unwrap() == Offered::New;
+            }
+            found.extend((0..90_000).filter(|n| first[*n as usize]).map(id));
+            let each = |_, row: &[u64]| {
+                found.push(row[0]);
+                Ok(())
+            };
+            distinct.drain(each).unwrap();
+            found.sort_unstable();
+            let mut expected: Vec<u64> = (0..90_000).map(id).collect();
+            expected.sort_unstable();
+            expected.dedup();
+            assert!(found == expected, "budget {budget}");
         }
     }
 }
