@@ -21,14 +21,14 @@ const RECENT_BITS: u32 = 6;
 /// Ids that were seen, each at the place that its value chooses. Few different ones, such as predicates, are recognised
 /// without a search.
 #[derive(Debug)]
-struct RecentIds([u64; 1 << RECENT_BITS]);
+struct RecentIds(Box<[u64; 1 << RECENT_BITS]>);
 
 impl RecentIds {
     /// No id of a term.
     const NONE: u64 = u64::MAX;
 
     fn new() -> Self {
-        Self([Self::NONE; 1 << RECENT_BITS])
+        Self(Box::new([Self::NONE; 1 << RECENT_BITS]))
     }
 
     fn place(&mut self, id: u64) -> &mut u64 {
