@@ -28,6 +28,8 @@ const HASHED: f64 = 0.025;
 const LINKED: f64 = 0.05;
 /// Cost of starting to read links into such a table.
 const LINKS_START: f64 = 5.0;
+/// Number of rows of a column that are read instead of a visit for certain: batches may have fewer nodes than expected.
+const ROWS_PER_VISIT: f64 = Expansion::ROWS_PER_VISIT as f64 * 2.0 / 3.0;
 /// Cost of one hash lookup.
 const LOOKUP: f64 = 0.015;
 /// Cost of searching a key's rows of a table for the other end.
@@ -281,7 +283,7 @@ impl Joined {
         let together = self.rows.min(most);
         if !matches!(triple.predicate, PatternTerm::Constant(_))
             || together < Expansion::STRETCH_NODES as f64
-            || triple.count > together * Expansion::ROWS_PER_VISIT as f64
+            || triple.count > together * ROWS_PER_VISIT
         {
             return visits;
         }
