@@ -21,8 +21,7 @@ use pythia_store::StoreError;
 use pythia_store::pattern::{Expansion, GraphFilter};
 use pythia_store::segment::tuple::format::{Header, Layout};
 use pythia_store::segment::tuple::{
-    ExternalPolicy, PageSink, Predicates, TupleDirectory, TupleFile, TupleRows, TupleStatistics,
-    TupleWriter,
+    ExternalPolicy, PageSink, TupleDirectory, TupleFile, TupleRows, TupleStatistics, TupleWriter,
 };
 
 type Quad = [u64; 4];
@@ -229,7 +228,7 @@ fn hops(name: &str, rows: &[Quad], page_bytes: usize) -> Result<(), Box<dyn Erro
         let mut node = TermId(rows[shuffle(walk) % rows.len()][0]);
         for step in 0..4 {
             found.clear();
-            file.expand_one(node, 0, Predicates::All, any, &mut found)?;
+            file.expand_one(node, 0, None, any, &mut found)?;
             walked += 1;
             let Some(last) = found.other.len().checked_sub(1) else {
                 break;
@@ -251,7 +250,7 @@ fn hops(name: &str, rows: &[Quad], page_bytes: usize) -> Result<(), Box<dyn Erro
     nodes.sort_unstable();
     nodes.dedup();
     found.clear();
-    file.expand(&nodes, Predicates::All, any, &mut found)?;
+    file.expand(&nodes, None, any, &mut found)?;
     let edges = found.len() as f64 / nodes.len() as f64;
     println!("  {} nodes with {edges:.1} edges each:", nodes.len());
     let mut shuffled = nodes.clone();
@@ -265,7 +264,7 @@ fn hops(name: &str, rows: &[Quad], page_bytes: usize) -> Result<(), Box<dyn Erro
     timed("one node, all edges", shuffled.len(), || {
         for &node in &shuffled {
             found.clear();
-            file.expand_one(node, 0, Predicates::All, any, &mut found)
+            file.expand_one(node, 0, None, any, &mut found)
                 .expect("a whole file");
             black_box(&found);
         }
@@ -273,7 +272,7 @@ fn hops(name: &str, rows: &[Quad], page_bytes: usize) -> Result<(), Box<dyn Erro
     timed("one node, one predicate", picks.len(), || {
         for pick in &picks {
             found.clear();
-            file.expand_one(pick.0, 0, Predicates::One(pick.1), any, &mut found)
+            file.expand_one(pick.0, 0, Some(pick.1), any, &mut found)
                 .expect("a whole file");
             black_box(&found);
         }
@@ -285,14 +284,14 @@ fn hops(name: &str, rows: &[Quad], page_bytes: usize) -> Result<(), Box<dyn Erro
     });
     timed("frontier, all edges, per node", nodes.len(), || {
         found.clear();
-        file.expand(&nodes, Predicates::All, any, &mut found)
+        file.expand(&nodes, None, any, &mut found)
             .expect("a whole file");
     });
     let mut all: Vec<TermId> = rows.iter().map(|row| TermId(row[0])).collect();
     all.dedup();
     timed("all nodes, all edges, per quad", rows.len(), || {
         found.clear();
-        file.expand(&all, Predicates::All, any, &mut found)
+        file.expand(&all, None, any, &mut found)
             .expect("a whole file");
     });
     let mut batch = TupleRows::default();

@@ -145,7 +145,7 @@ impl Planner<'_> {
             let is_implied = filters
                 .iter()
                 .any(|other| implies(other.expression, filter));
-            if is_implied || self.is_true(group, filter)? {
+            if is_implied || self.is_always(group, filter, true)? {
                 filters.remove(place);
             } else {
                 place += 1;
@@ -154,10 +154,52 @@ impl Planner<'_> {
         Ok(())
     }
 
-    fn is_true(&self, group: &Operands<'_>, filter: &Expression) -> Result<bool, QueryError> {
+    /// Returns whether a filter of a group is true for no solution, whatever the patterns match. An error is not true.
+    pub(super) fn has_contradiction(
+        &self,
+        builder: &Builder,
+        group: &Operands<'_>,
+        filters: &[GroupFilter<'_>],
+    ) -> Result<bool, QueryError> {
+        for filter in filters {
+            if self.is_contradiction(builder, group, filter)? {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    fn is_contradiction(
+        &self,
+        builder: &Builder,
+        group: &Operands<'_>,
+        filter: &GroupFilter<'_>,
+    ) -> Result<bool, QueryError> {
+        let Expression::Not(inner) = filter.expression else {
+            return self.is_always(group, filter.expression, false);
+        };
+        if let Expression::Bound(variable) = &**inner {
+            return Ok(filter.waits_for.contains(variable));
+        }
+        match equal_variables(inner) {
+            Some((a, b, _)) if a != b || !filter.waits_for.contains(a) => Ok(false),
+            // NaN is not equal to itself.
+            Some((a, _, true)) => self.is_identity(builder, group, a, a),
+            Some(_) => Ok(true),
+            None => self.is_always(group, filter.expression, false),
+        }
+    }
+
+    /// Returns whether a test of a term's kind passes, or does not pass, for all terms that a pattern allows.
+    fn is_always(
+        &self,
+        group: &Operands<'_>,
+        filter: &Expression,
+        passes: bool,
+    ) -> Result<bool, QueryError> {
         let (filter, passes) = match filter {
-            Expression::Not(inner) => (&**inner, false),
-            filter => (filter, true),
+            Expression::Not(inner) => (&**inner, !passes),
+            filter => (filter, passes),
         };
         let Expression::FunctionCall(function, arguments) = filter else {
             return Ok(false);

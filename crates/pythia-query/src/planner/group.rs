@@ -192,7 +192,12 @@ impl Planner<'_> {
         let mut filters = std::mem::take(&mut group.filters);
         let outer = builder.stand_ins();
         let listed = self.simplify(builder, &mut group, &mut filters, graph)?;
-        match self.elements(builder, &group, graph)? {
+        let has_contradiction = self.has_contradiction(builder, &group, &filters)?;
+        let elements = match has_contradiction {
+            true => None,
+            false => self.elements(builder, &group, graph)?,
+        };
+        match elements {
             Some((mut elements, unfinished)) => {
                 self.list_predicates(builder, &group, &filters, &mut elements)?;
                 let hints = self.push_down(builder, &filters, &listed, &mut elements)?;

@@ -10,7 +10,7 @@ use crate::directory_pages::Held;
 use crate::pattern::{End, Expansion, ExternalList, GraphFilter};
 use crate::segment::Segment;
 use crate::segment::column::{BadPage, Column, ColumnFile, ColumnPage, PageGraphs};
-use crate::segment::tuple::{Predicates, Probe};
+use crate::segment::tuple::Probe;
 
 /// As [`crate::Snapshot::expand`], on one segment.
 pub(crate) fn expand(
@@ -29,12 +29,11 @@ pub(crate) fn expand(
     {
         return stretch.expand(nodes, graph, out);
     }
-    let predicates = predicate.map_or(Predicates::All, Predicates::One);
     let tuples = base.tuples(end);
     // The common case: no external lists, so rows go directly to their place.
     if predicate.is_some() || out.with_predicate {
         let rows_before = out.len();
-        tuples.expand(nodes, predicates, graph, out)?;
+        tuples.expand(nodes, predicate, graph, out)?;
         if out.external.is_empty() {
             return Ok(());
         }
@@ -44,7 +43,7 @@ pub(crate) fn expand(
     // Predicates must be known to put external lists in their places.
     let mut inline = Expansion::new(true, out.with_graph);
     inline.sequence = std::mem::take(&mut out.sequence);
-    tuples.expand(nodes, predicates, graph, &mut inline)?;
+    tuples.expand(nodes, predicate, graph, &mut inline)?;
     out.sequence = std::mem::take(&mut inline.sequence);
     splice(base, end, nodes, predicate, graph, inline, out)
 }

@@ -9,7 +9,6 @@ use super::{BATCH_ROWS, BATCH_ROWS_MIN, ColumnScan, Projection, Slot};
 use crate::StoreError;
 use crate::pattern::{Component, End, Expansion, IdBatch, QuadPattern};
 use crate::segment::Segment;
-use crate::segment::tuple::Predicates;
 
 /// A scan of one node's rows by predicate and other end.
 pub(crate) struct NodeScan {
@@ -39,10 +38,9 @@ impl NodeScan {
     ) -> Result<Self, StoreError> {
         let projection = Projection::new(pattern, end.order(), wanted);
         let mut rows = Expansion::new(true, projection.wants(Slot::Fourth));
-        let predicates = pattern.predicate.map_or(Predicates::All, Predicates::One);
         segment
             .tuples(end)
-            .expand_one(node, 0, predicates, pattern.graph, &mut rows)?;
+            .expand_one(node, 0, pattern.predicate, pattern.graph, &mut rows)?;
         let mut scan = Self {
             segment,
             end,

@@ -10,36 +10,6 @@ use crate::StoreError;
 use crate::directory_pages::Held;
 use crate::pattern::{Expansion, ExternalList, GraphFilter};
 
-/// The wanted lists of a tuple.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Predicates<'a> {
-    /// All.
-    All,
-    /// Those of one predicate.
-    One(TermId),
-    /// Those of several predicates, which are sorted and distinct.
-    Several(&'a [TermId]),
-}
-
-impl Predicates<'_> {
-    /// Returns the smallest and the largest, or `None` if no predicate is wanted.
-    pub(super) fn bounds(&self) -> Option<(u64, u64)> {
-        match self {
-            Self::All => Some((0, u64::MAX)),
-            Self::One(one) => Some((one.0, one.0)),
-            Self::Several(several) => Some((several.first()?.0, several.last()?.0)),
-        }
-    }
-
-    #[inline]
-    fn contain(&self, predicate: impl FnOnce() -> u64) -> bool {
-        match self {
-            Self::All | Self::One(_) => true,
-            Self::Several(several) => several.binary_search(&TermId(predicate())).is_ok(),
-        }
-    }
-}
-
 /// The nodes `first..end` of the list being expanded, which are looked up on one page.
 #[derive(Clone, Copy, Debug)]
 struct Visit {
@@ -49,7 +19,8 @@ struct Visit {
 }
 
 impl TupleFile {
-    /// Appends the edges of `nodes`, which are sorted and distinct, in order of node, predicate, other end and graph.
+    /// Appends the edges of `nodes`, which are sorted and distinct, with one predicate or with all, in order of node, predicate,
+    /// other end and graph.
     /// A node that is not in the file has no edges.
     ///
     /// Reads each page once, and all pages as one batch. If calls with the same `out` go through the nodes in order,
@@ -58,18 +29,18 @@ impl TupleFile {
     pub fn expand(
         &self,
         nodes: &[TermId],
-        predicates: Predicates<'_>,
+        predicate: Option<TermId>,
         graph: GraphFilter,
         out: &mut Expansion,
     ) -> Result<(), StoreError> {
         debug_assert!(nodes.is_sorted_by(|a, b| a < b), "sorted and distinct");
         if let &[node] = nodes {
-            let pages = self.pages_of(&mut Held::default(), node, predicates)?;
+            let pages = self.pages_of(&mut Held::default(), node, predicate)?;
             if pages.len() <= 1 {
-                return self.expand_on(pages, node, 0, predicates, graph, out);
+                return self.expand_on(pages, node, 0, predicate, graph, out);
             }
         }
-        let visits = self.visits(nodes, predicates)?;
+        let visits = self.visits(nodes, predicate)?;
         let mut pages: Vec<u64> = visits.iter().map(|visit| visit.page).collect();
         pages.extend(out.sequence.along_with(&pages, &self.file));
         self.file.pages(&pages, |index, page| {
@@ -83,7 +54,7 @@ impl TupleFile {
             };
             TuplePage::parse(page)
                 .and_then(|page| {
-                    expand_page(&page, &nodes[first..end], first, predicates, graph, out)
+                    expand_page(&page, &nodes[first..end], first, predicate, graph, out)
                 })
                 .map_err(|error| self.corrupt(number, error))
         })
@@ -95,12 +66,12 @@ impl TupleFile {
         &self,
         node: TermId,
         source: u32,
-        predicates: Predicates<'_>,
+        predicate: Option<TermId>,
         graph: GraphFilter,
         out: &mut Expansion,
     ) -> Result<(), StoreError> {
-        let pages = self.pages_of(&mut Held::default(), node, predicates)?;
-        self.expand_on(pages, node, source, predicates, graph, out)
+        let pages = self.pages_of(&mut Held::default(), node, predicate)?;
+        self.expand_on(pages, node, source, predicate, graph, out)
     }
 
     #[inline]
@@ -109,7 +80,7 @@ impl TupleFile {
         pages: Range<usize>,
         node: TermId,
         source: u32,
-        predicates: Predicates<'_>,
+        predicate: Option<TermId>,
         graph: GraphFilter,
         out: &mut Expansion,
     ) -> Result<(), StoreError> {
@@ -120,7 +91,7 @@ impl TupleFile {
                 let Some(tuple) = page.find(node.0) else {
                     return Ok(());
                 };
-                let lists = Lists::new(&page, predicates, graph);
+                let lists = Lists::new(&page, predicate, graph);
                 lists.expand(&page.tuple(tuple)?, source, out)
             };
             expand().map_err(|error| self.corrupt(number as u64, error))?;
@@ -132,12 +103,12 @@ impl TupleFile {
     fn visits(
         &self,
         nodes: &[TermId],
-        predicates: Predicates<'_>,
+        predicate: Option<TermId>,
     ) -> Result<Vec<Visit>, StoreError> {
         let mut visits: Vec<Visit> = Vec::new();
         let mut held = Held::default();
         for (index, node) in nodes.iter().enumerate() {
-            for page in self.pages_of(&mut held, *node, predicates)? {
+            for page in self.pages_of(&mut held, *node, predicate)? {
                 match visits.last_mut() {
                     Some(last) if last.page == page as u64 => last.end = index + 1,
                     _ => visits.push(Visit {
@@ -157,11 +128,11 @@ fn expand_page(
     page: &TuplePage<'_>,
     nodes: &[TermId],
     first: usize,
-    predicates: Predicates<'_>,
+    predicate: Option<TermId>,
     graph: GraphFilter,
     out: &mut Expansion,
 ) -> Result<(), PageError> {
-    let lists = Lists::new(page, predicates, graph);
+    let lists = Lists::new(page, predicate, graph);
     if lists.columns.is_empty() {
         return Ok(());
     }
@@ -189,27 +160,17 @@ fn expand_page(
 /// The wanted lists, in terms of one page.
 struct Lists<'a> {
     page: &'a TuplePage<'a>,
-    predicates: Predicates<'a>,
-    /// The columns from the first to the last wanted predicate.
+    /// The columns of the wanted predicate, or all.
     columns: Range<usize>,
     graphs: GraphNumbers,
 }
 
 impl<'a> Lists<'a> {
     #[inline]
-    fn new(page: &'a TuplePage<'a>, predicates: Predicates<'a>, graph: GraphFilter) -> Self {
-        let columns = match predicates {
-            Predicates::All => page.all_columns(),
-            Predicates::One(one) => page.columns_of(one.0),
-            Predicates::Several(several) => match several {
-                [first, .., last] => page.columns_from(first.0).start..page.columns_to(last.0).end,
-                [one] => page.columns_of(one.0),
-                [] => 0..0,
-            },
-        };
+    fn new(page: &'a TuplePage<'a>, predicate: Option<TermId>, graph: GraphFilter) -> Self {
+        let columns = predicate.map_or(page.all_columns(), |one| page.columns_of(one.0));
         Self {
             page,
-            predicates,
             columns,
             graphs: page.graph_numbers(graph),
         }
@@ -219,9 +180,7 @@ impl<'a> Lists<'a> {
     #[inline]
     fn expand(&self, tuple: &Tuple, source: u32, out: &mut Expansion) -> Result<(), PageError> {
         self.page.visit(tuple, self.columns.clone(), |entry| {
-            if self.predicates.contain(|| self.page.predicate(&entry)) {
-                self.append(&entry, source, out);
-            }
+            self.append(&entry, source, out);
             Ok(())
         })
     }

@@ -7,7 +7,6 @@ use pythia_io::PagedFile;
 use pythia_rdf::TermId;
 
 use super::directory::TupleDirectory;
-use super::expand::Predicates;
 use super::page::{Entry, GraphNumbers, PageError, Tuple, TuplePage};
 use crate::StoreError;
 use crate::directory_pages::{self, Held};
@@ -75,7 +74,7 @@ impl TupleFile {
         graph: GraphFilter,
     ) -> Result<Probe, StoreError> {
         let mut answer = Probe::No;
-        self.visit_node(node, Predicates::One(predicate), |page, tuple| {
+        self.visit_node(node, Some(predicate), |page, tuple| {
             answer = probe_tuple(page, tuple, predicate, other, page.graph_numbers(graph))?;
             Ok(())
         })?;
@@ -124,8 +123,7 @@ impl TupleFile {
     /// without reading a value. Reads one page, or those of a split tuple.
     pub fn count(&self, node: TermId, predicate: Option<TermId>) -> Result<u64, StoreError> {
         let mut count = 0_u64;
-        let predicates = predicate.map_or(Predicates::All, Predicates::One);
-        self.visit_node(node, predicates, |page, tuple| {
+        self.visit_node(node, predicate, |page, tuple| {
             let columns = predicate.map_or(page.all_columns(), |one| page.columns_of(one.0));
             page.visit(tuple, columns, |entry| {
                 count = count.saturating_add(entry.count);
@@ -138,7 +136,7 @@ impl TupleFile {
     /// Appends the predicates of the node, sorted, with the number of edges of each.
     pub fn predicates(&self, node: TermId, out: &mut Vec<(TermId, u64)>) -> Result<(), StoreError> {
         let start = out.len();
-        self.visit_node(node, Predicates::All, |page, tuple| {
+        self.visit_node(node, None, |page, tuple| {
             page.visit(tuple, page.all_columns(), |entry| {
                 let predicate = TermId(page.predicate(&entry));
                 match out[start..].last_mut() {
@@ -152,14 +150,14 @@ impl TupleFile {
         })
     }
 
-    /// Calls `f` with the node's tuple, or each part of it that may have the predicates.
+    /// Calls `f` with the node's tuple, or each part of it that may have the predicate.
     fn visit_node(
         &self,
         node: TermId,
-        predicates: Predicates<'_>,
+        predicate: Option<TermId>,
         mut f: impl FnMut(&TuplePage<'_>, &Tuple) -> Result<(), PageError>,
     ) -> Result<(), StoreError> {
-        for number in self.pages_of(&mut Held::default(), node, predicates)? {
+        for number in self.pages_of(&mut Held::default(), node, predicate)? {
             let page = self.file.page(number as u64)?;
             let mut visit = || {
                 let page = TuplePage::parse(&page)?;
@@ -173,24 +171,19 @@ impl TupleFile {
         Ok(())
     }
 
-    /// Returns the pages that may hold these lists of the node.
+    /// Returns the pages that may hold the node's list of the predicate, or all its lists.
     #[inline]
     pub(super) fn pages_of(
         &self,
         held: &mut Held,
         node: TermId,
-        predicates: Predicates<'_>,
+        predicate: Option<TermId>,
     ) -> Result<Range<usize>, StoreError> {
         let pages = self.locate(held, node.0)?;
-        if pages.len() <= 1 {
-            return Ok(pages);
+        match predicate {
+            Some(predicate) => self.narrow_to(held, pages, node, predicate),
+            None => Ok(pages),
         }
-        let Some((first, last)) = predicates.bounds() else {
-            return Ok(pages.start..pages.start);
-        };
-        let from = self.narrow_to(held, pages.clone(), node, TermId(first))?;
-        let to = self.narrow_to(held, pages, node, TermId(last))?;
-        Ok(from.start..to.end)
     }
 
     /// Returns the pages that hold the node if it exists: one, unless its tuple is split; none if the node is smaller

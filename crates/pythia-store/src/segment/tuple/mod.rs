@@ -19,7 +19,6 @@ mod writer;
 mod tests;
 
 pub use directory::{TupleDirectory, TupleStatistics};
-pub use expand::Predicates;
 pub use file::{Probe, TupleFile};
 pub use page::{Entry, GraphNumbers, PageError, Tuple, TuplePage};
 pub use scan::{Gap, TupleRows, TupleScan};

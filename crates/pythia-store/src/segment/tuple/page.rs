@@ -255,13 +255,6 @@ impl<'a> TuplePage<'a> {
         start..end
     }
 
-    /// Returns the columns whose predicates are not greater than this one, by number.
-    pub fn columns_to(&self, predicate: u64) -> Range<usize> {
-        predicate
-            .checked_add(1)
-            .map_or(self.all_columns(), |next| 0..self.columns_from(next).start)
-    }
-
     /// Returns all columns.
     pub fn all_columns(&self) -> Range<usize> {
         0..self.header.columns

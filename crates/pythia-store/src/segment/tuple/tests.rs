@@ -126,35 +126,24 @@ impl Case {
     }
 
     fn check_expansions(&self, nodes: &[TermId], predicates: &[TermId], graph: GraphFilter) {
-        let several: Vec<TermId> = predicates.iter().copied().step_by(2).collect();
-        let mut wanted = vec![
-            Predicates::All,
-            Predicates::Several(&several),
-            Predicates::Several(&several[..1]),
-            Predicates::Several(&[]),
-        ];
-        wanted.extend(predicates.iter().map(|&one| Predicates::One(one)));
-        for predicates in wanted {
+        let each = predicates.iter().copied().map(Some);
+        for predicate in each.chain([None]) {
             let expected: Vec<Row> = self
                 .rows
                 .iter()
                 .copied()
                 .filter(|row| graph.accepts(TermId(row.3)))
-                .filter(|row| match predicates {
-                    Predicates::All => true,
-                    Predicates::One(one) => one.0 == row.1,
-                    Predicates::Several(several) => several.contains(&TermId(row.1)),
-                })
+                .filter(|row| predicate.is_none_or(|one| one.0 == row.1))
                 .collect();
             let mut found = Expansion::new(true, true);
             self.file
-                .expand(nodes, predicates, graph, &mut found)
+                .expand(nodes, predicate, graph, &mut found)
                 .unwrap();
             assert_eq!(self.expanded(nodes, &found, graph), expected);
             let mut one_by_one = Expansion::new(true, true);
             for (source, &node) in nodes.iter().enumerate() {
                 self.file
-                    .expand_one(node, source as u32, predicates, graph, &mut one_by_one)
+                    .expand_one(node, source as u32, predicate, graph, &mut one_by_one)
                     .unwrap();
             }
             assert_eq!(
@@ -163,7 +152,7 @@ impl Case {
             );
             let mut narrow = Expansion::new(false, false);
             self.file
-                .expand(nodes, predicates, graph, &mut narrow)
+                .expand(nodes, predicate, graph, &mut narrow)
                 .unwrap();
             assert_eq!(narrow.other, found.other);
             assert_eq!(narrow.source, found.source);
@@ -408,7 +397,7 @@ fn an_empty_file_answers_with_nothing() {
     let nodes = [TermId(1), TermId(2)];
     for nodes in [&nodes[..], &nodes[..1], &[]] {
         case.file
-            .expand(nodes, Predicates::All, GraphFilter::Any, &mut found)
+            .expand(nodes, None, GraphFilter::Any, &mut found)
             .unwrap();
     }
     assert!(found.is_empty());
@@ -443,7 +432,7 @@ fn a_node_with_thousands_of_predicates_continues_over_pages() {
             case.pool.clear();
             let counters = case.pool.counters();
             let node = TermId(iri(100));
-            let predicate = Predicates::One(TermId(iri(p * 3)));
+            let predicate = Some(TermId(iri(p * 3)));
             let mut found = Expansion::default();
             case.file
                 .expand_one(node, 0, predicate, GraphFilter::Any, &mut found)
@@ -489,7 +478,7 @@ fn a_heavy_node_is_only_counted() {
     let node = TermId(iri(9));
     assert_eq!(file.count(node, None).unwrap(), 2 * count + 1);
     let mut found = Expansion::new(true, false);
-    file.expand(&[node], Predicates::All, GraphFilter::Any, &mut found)
+    file.expand(&[node], None, GraphFilter::Any, &mut found)
         .unwrap();
     assert_eq!(found.other, [iri(77)]);
     let external: Vec<(u64, u64)> = found
@@ -560,7 +549,7 @@ fn a_hop_reads_one_page_and_a_frontier_one_batch() {
     for &node in &nodes {
         let before = case.pool.counters();
         case.file
-            .expand(&[node], Predicates::All, GraphFilter::Any, &mut found)
+            .expand(&[node], None, GraphFilter::Any, &mut found)
             .unwrap();
         let pages = case.pool.counters().since(&before).group("spo");
         assert_eq!(pages.device_pages, 1);
@@ -570,7 +559,7 @@ fn a_hop_reads_one_page_and_a_frontier_one_batch() {
     let between = case.pool.counters();
     let mut batch = Expansion::default();
     case.file
-        .expand(&nodes, Predicates::All, GraphFilter::Any, &mut batch)
+        .expand(&nodes, None, GraphFilter::Any, &mut batch)
         .unwrap();
     assert_eq!(batch.other, found.other);
     let pages = case.pool.counters().since(&between).group("spo");

@@ -545,6 +545,42 @@ fn binds_that_nothing_needs_are_dropped() {
 }
 
 #[test]
+fn a_filter_that_is_true_of_nothing_reads_nothing() {
+    let mut data = citizens();
+    data.push_str(
+        "<http://e/nan> <http://e/size> \"NaN\"^^<http://www.w3.org/2001/XMLSchema#double> .\n",
+    );
+    let joined = "?p e:lives ?c . ?p e:born ?d";
+    for (pattern, filter) in [
+        (joined, "?c != ?c"),
+        (joined, "!sameTerm(?c, ?c)"),
+        (joined, "!BOUND(?d)"),
+        (joined, "isLiteral(?p)"),
+        (joined, "?p != ?d && !isIRI(?d)"),
+        ("?p e:lives ?c . ?c e:name ?n", "?n != ?n"),
+        ("?p e:lives ?c OPTIONAL { ?c e:twin ?t }", "!BOUND(?c)"),
+        (
+            "?p e:lives ?c { ?p e:born ?q } UNION { ?c e:twin ?q }",
+            "?c != ?c",
+        ),
+    ] {
+        let query = format!("PREFIX e: <http://e/> SELECT * {{ {pattern} FILTER({filter}) }}");
+        let plan = checked(&data, &query);
+        assert_eq!(rows(&plan), 0, "{query}\n{plan}");
+    }
+    // NaN is not equal to itself, and what is not bound is not bound.
+    for (pattern, filter) in [
+        ("?c e:size ?n", "?n != ?n"),
+        ("?c e:twin ?d OPTIONAL { ?c e:born ?t }", "!BOUND(?t)"),
+        ("?c e:twin ?d", "!BOUND(?nowhere)"),
+    ] {
+        let query = format!("PREFIX e: <http://e/> SELECT ?c {{ {pattern} FILTER({filter}) }}");
+        let plan = checked(&data, &query);
+        assert!(rows(&plan) > 0, "{query}\n{plan}");
+    }
+}
+
+#[test]
 fn an_empty_language_range_matches_literals_without_a_language() {
     let database = database(&citizens());
     let count = |language: &str| {
