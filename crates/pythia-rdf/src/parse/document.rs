@@ -1,5 +1,5 @@
-//! Parses the formats that only a sequential parser can read (Turtle, TriG, RDF/XML, JSON-LD) into batches of
-//! quads.
+//! Parses what only a sequential parser can read (RDF/XML, JSON-LD, and Turtle and TriG that cannot be cut) into batches
+//! of quads.
 
 use std::io::{self, Read};
 use std::mem;
@@ -10,6 +10,7 @@ use crossbeam_channel::Sender;
 use oxrdf::{Quad, TermRef};
 use oxrdfio::{RdfFormat, RdfParseError, RdfParser};
 
+use super::chunks::{ChunkPlace, Cutter, Rest, TurtleReader, strip_place};
 use super::editor::{Columns, Position};
 use super::json::JsonText;
 use super::reader::ReadProgress;
@@ -34,34 +35,24 @@ pub(crate) fn parse(
     sender: &Sender<Task>,
 ) -> Result<(), Failure> {
     let mut progress = ReadProgress::new(&source);
-    let mut parser = RdfParser::from_format(source.format);
-    if let Some(base) = &source.base {
-        parser = parser
-            .with_base_iri(&*without_dot_segments(base))
-            .map_err(|error| {
-                other(
-                    index,
-                    0,
-                    ParseError::Base {
-                        source_name: source.name.clone(),
-                        base: base.clone(),
-                        message: error.to_string(),
-                    },
-                )
-            })?;
-    }
-    if let Some(graph) = &source.graph {
-        parser = parser.with_default_graph(graph.clone());
-    }
+    let parser = parser_of(index, &source)?;
     let position = Arc::new(Position::new(shared.options.document_bytes_max));
     let input = mem::replace(&mut source.reader, Box::new(io::empty()));
-    let reader = watched(input, source.format, shared.options.lenient, &position);
-    let mut batch = Batch {
-        source: index,
-        sequence: 0,
-        quads: Vec::new(),
-        bytes: 0,
-        text_booked: 0,
+    let mut batch = Batch::new(index);
+    let reader: Box<dyn Read> = match source.format {
+        RdfFormat::Turtle | RdfFormat::TriG => {
+            let reader = turtle(input, shared.options.lenient, &position);
+            let cutter = Cutter::new(index, parser.clone(), reader, &position, shared, sender);
+            let rest = cutter.run(&mut progress).map_err(|(error, sequence)| {
+                batch.sequence = sequence;
+                let place = batch.place(&position);
+                failed_read(error, place, &source, shared, &mut progress, &position)
+            })?;
+            let Some(rest) = rest else { return Ok(()) };
+            batch.begin_at(&rest, &position);
+            rest.reader
+        }
+        format => watched(input, format, &position),
     };
     for quad in parser.for_reader(reader) {
         match quad {
@@ -86,31 +77,53 @@ pub(crate) fn parse(
     Ok(())
 }
 
+fn parser_of(index: usize, source: &Source) -> Result<RdfParser, Failure> {
+    let mut parser = RdfParser::from_format(source.format);
+    if let Some(base) = &source.base {
+        parser = parser
+            .with_base_iri(&*without_dot_segments(base))
+            .map_err(|error| {
+                let error = ParseError::Base {
+                    source_name: source.name.clone(),
+                    base: base.clone(),
+                    message: error.to_string(),
+                };
+                other(index, 0, error)
+            })?;
+    }
+    if let Some(graph) = &source.graph {
+        parser = parser.with_default_graph(graph.clone());
+    }
+    Ok(parser)
+}
+
+/// Returns a reader of Turtle or TriG that counts what is read, refuses what would cost the parser too much stack, and
+/// finds the ends of statements unless it is lenient.
+fn turtle(input: Box<dyn Read + Send>, is_lenient: bool, position: &Arc<Position>) -> TurtleReader {
+    // oxttl limits the length of its tokens itself and holds little else.
+    let input = Counted::new(input, Arc::clone(position), false);
+    let watch = TurtleText::new(is_lenient);
+    Watched::new(input, watch, Columns::Characters, Arc::clone(position))
+}
+
 /// Returns a reader that counts what the parser reads and refuses input that would cost the parser too much memory
 /// or stack.
 fn watched(
     input: Box<dyn Read + Send>,
     format: RdfFormat,
-    is_lenient: bool,
     position: &Arc<Position>,
 ) -> Box<dyn Read> {
-    let counted = |is_bounded| Counted::new(input, Arc::clone(position), is_bounded);
+    let input = Counted::new(input, Arc::clone(position), true);
     let position = Arc::clone(position);
     match format {
-        // oxttl limits the length of its tokens itself and holds little else.
-        RdfFormat::Turtle | RdfFormat::TriG => {
-            let watch = TurtleText::new(is_lenient);
-            let input = counted(false);
-            Box::new(Watched::new(input, watch, Columns::Characters, position))
-        }
         RdfFormat::RdfXml => {
-            let lines = LineByLine::new(counted(true));
+            let lines = LineByLine::new(input);
             let watch = XmlWatch::new(Arc::clone(&position));
             Box::new(Watched::new(lines, watch, Columns::Bytes, position))
         }
         _ => {
             let watch = JsonText::default();
-            Box::new(Watched::new(counted(true), watch, Columns::Bytes, position))
+            Box::new(Watched::new(input, watch, Columns::Bytes, position))
         }
     }
 }
@@ -123,9 +136,38 @@ struct Batch {
     bytes: usize,
     /// Text bytes already added to the report.
     text_booked: u64,
+    /// Where the parser's text begins in the source.
+    chunk: ChunkPlace,
 }
 
 impl Batch {
+    fn new(source: usize) -> Self {
+        Self {
+            source,
+            sequence: 0,
+            quads: Vec::new(),
+            bytes: 0,
+            text_booked: 0,
+            chunk: ChunkPlace::default(),
+        }
+    }
+
+    /// Begins where a source is no longer cut.
+    fn begin_at(&mut self, rest: &Rest, position: &Position) {
+        (self.sequence, self.chunk) = (rest.sequence, rest.place);
+        self.text_booked = position.bytes.load(Ordering::Relaxed);
+    }
+
+    /// Returns the place up to which the source was read.
+    fn place(&self, position: &Position) -> InputPosition {
+        InputPosition {
+            source: self.source,
+            sequence: self.sequence,
+            line: position.lines.load(Ordering::Relaxed),
+            column: 0,
+        }
+    }
+
     fn push(&mut self, quad: Quad) {
         self.bytes += text_bytes(quad.as_ref().object) + 128;
         self.quads.push(quad);
@@ -190,17 +232,12 @@ fn judge(
     progress: &mut ReadProgress,
     position: &Position,
 ) -> Result<(InputPosition, String), Failure> {
-    let mut place = InputPosition {
-        source: batch.source,
-        sequence: batch.sequence,
-        line: position.lines.load(Ordering::Relaxed),
-        column: 0,
-    };
+    let mut place = batch.place(position);
     match error {
         RdfParseError::Syntax(error) => {
             if let Some(location) = error.location() {
                 let (line, column) = (location.start.line, location.start.column);
-                (place.line, place.column) = position.place_in_text(line, column);
+                (place.line, place.column) = batch.chunk.in_source(line, column, position);
                 place.column += 1;
             } else {
                 // The parser has already read the end of the line in which it stopped.
@@ -221,38 +258,34 @@ fn judge(
                 cause: Cause::Syntax(message),
             })
         }
-        RdfParseError::Io(error) => {
-            let read = progress.advance(shared);
-            if let Some(refusal) = error.get_ref().and_then(|e| e.downcast_ref::<Refusal>()) {
-                return Err(Failure {
-                    place,
-                    cause: Cause::Syntax(refusal.to_string()),
-                });
-            }
-            if error.kind() == io::ErrorKind::OutOfMemory {
-                let message = "a token longer than 16 MiB (it starts on this line or before)";
-                return Err(Failure {
-                    place,
-                    cause: Cause::Syntax(message.to_owned()),
-                });
-            }
-            Err(Failure {
-                place,
-                cause: Cause::Other(ParseError::Io {
-                    source_name: source.name.clone(),
-                    read,
-                    text: position.bytes.load(Ordering::Relaxed),
-                    error,
-                }),
-            })
-        }
+        RdfParseError::Io(error) => Err(failed_read(
+            error, place, source, shared, progress, position,
+        )),
     }
 }
 
-/// Returns oxttl's message without the position at its start. The position is reported separately.
-fn strip_place(message: &str) -> &str {
-    match message.split_once(": ") {
-        Some((place, rest)) if place.starts_with("Parser error ") => rest,
-        _ => message,
-    }
+/// Returns the failure for an error of the reader.
+fn failed_read(
+    error: io::Error,
+    place: InputPosition,
+    source: &Source,
+    shared: &Shared<'_>,
+    progress: &mut ReadProgress,
+    position: &Position,
+) -> Failure {
+    let read = progress.advance(shared);
+    let cause = if let Some(refusal) = error.get_ref().and_then(|e| e.downcast_ref::<Refusal>()) {
+        Cause::Syntax(refusal.to_string())
+    } else if error.kind() == io::ErrorKind::OutOfMemory {
+        let message = "a token longer than 16 MiB (it starts on this line or before)";
+        Cause::Syntax(message.to_owned())
+    } else {
+        Cause::Other(ParseError::Io {
+            source_name: source.name.clone(),
+            read,
+            text: position.bytes.load(Ordering::Relaxed),
+            error,
+        })
+    };
+    Failure { place, cause }
 }

@@ -114,15 +114,15 @@ pub(crate) enum Columns {
 
 /// Position in a text. It is advanced by the text that is passed.
 #[derive(Clone, Debug, Default)]
-struct TextPosition {
-    line: u64,
-    column: u64,
+pub(crate) struct TextPosition {
+    pub(crate) line: u64,
+    pub(crate) column: u64,
     /// True if a newline that follows belongs to the line end before it.
     after_return: bool,
 }
 
 impl TextPosition {
-    fn advance(&mut self, text: &[u8], columns: Columns) {
+    pub(crate) fn advance(&mut self, text: &[u8], columns: Columns) {
         let Some(last) = text.last() else {
             return;
         };
@@ -201,6 +201,11 @@ impl Editor {
             undecided: Vec::new(),
             waiting: Vec::new(),
         }
+    }
+
+    /// Returns the offset, in the text that is passed on, of the byte at `at` of the current piece, which is in no open part.
+    pub(crate) fn offset(&self, at: usize) -> u64 {
+        self.given + at as u64 - self.done as u64
     }
 
     /// Begins a run of white space and comments. One line end or one space is enough in its place.

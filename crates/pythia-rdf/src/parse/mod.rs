@@ -1,12 +1,14 @@
 //! Parallel parsing of whole files into sinks.
 //!
-//! Reader threads turn sources into tasks. For N-Triples and N-Quads, a task is a chunk of whole lines. For the
-//! formats that only a sequential parser can read, it is a batch of quads. A bounded queue keeps the readers from
-//! getting too far ahead. Worker threads, one per sink, take the tasks and pass terms and quads to their sink.
+//! Reader threads turn sources into tasks. For N-Triples and N-Quads, a task is a chunk of whole lines, for Turtle and
+//! TriG of whole statements. For the formats that only a sequential parser can read, it is a batch of quads. A bounded
+//! queue keeps the readers from getting too far ahead. Worker threads, one per sink, take the tasks and pass terms and
+//! quads to their sink.
 //!
 //! ```text
-//! source ─ read, decompress ─┬─ cut at line ends ───── chunk ──┐  bounded   ┌─ worker ─ lines ──┐
-//!                            └─ Turtle, RDF/XML, … ─── quads ──┘   queue    └─ worker ─ encode ─┴→ sink
+//! source ─ read, decompress ─┬─ cut at line ends ───────── chunk ──┐  bounded   ┌─ worker ─ lines ───┐
+//!                            ├─ cut between statements ─── chunk ──┤   queue    ├─ worker ─ chunks ──┤
+//!                            └─ RDF/XML, JSON-LD, … ────── quads ──┘            └─ worker ─ encode ──┴→ sink
 //! ```
 //!
 //! Invariants:
@@ -15,6 +17,7 @@
 //! - The reported error is the first error of its source.
 //! - A strict parse succeeds only if oxttl's rules accept every byte of every source.
 
+mod chunks;
 mod document;
 mod editor;
 mod json;
@@ -49,7 +52,7 @@ pub struct ParseOptions {
     /// Number of sources that are read and decompressed at the same time. The number of workers is the number of
     /// sinks.
     pub threads: usize,
-    /// Size of the chunks that line-based formats are cut into.
+    /// Size of the chunks that line-based formats, Turtle and TriG are cut into.
     pub chunk_bytes: usize,
     /// Maximum length of a line of the line-based formats. A longer line is an error.
     pub line_bytes_max: usize,
@@ -116,9 +119,9 @@ pub struct ParseReport {
     pub first_skipped: Vec<SyntaxProblem>,
 }
 
-/// Stack size of a reader thread. Parsers of nested formats are recursive, and the allowed nesting is limited so
-/// that they fit in this stack.
-const READER_STACK_BYTES: usize = 16 << 20;
+/// Stack size of a thread. Parsers of nested formats are recursive, and the allowed nesting is limited so that they fit
+/// in this stack.
+const STACK_BYTES: usize = 16 << 20;
 
 /// Data about a source that the workers need.
 pub(crate) struct SourceInfo {
@@ -163,7 +166,7 @@ pub fn parse_sources<S: QuadSink + Send>(
         for sink in sinks.iter_mut() {
             let receiver = receiver.clone();
             let shared = &shared;
-            scope.spawn(move || worker::run(&receiver, sink, shared));
+            spawn(scope, move || worker::run(&receiver, sink, shared));
         }
         // Only the workers keep the queue open. If all of them panic, the readers see that it is closed.
         drop(receiver);
@@ -180,14 +183,21 @@ pub fn parse_sources<S: QuadSink + Send>(
                     read_source(index, source, shared, &sender);
                 }
             };
-            std::thread::Builder::new()
-                .stack_size(READER_STACK_BYTES)
-                .spawn_scoped(scope, reader)
-                .expect("the system has a thread left");
+            spawn(scope, reader);
         }
         drop(sender);
     });
     shared.finish()
+}
+
+fn spawn<'scope>(
+    scope: &'scope std::thread::Scope<'scope, '_>,
+    work: impl FnOnce() + Send + 'scope,
+) {
+    std::thread::Builder::new()
+        .stack_size(STACK_BYTES)
+        .spawn_scoped(scope, work)
+        .expect("the system has a thread left");
 }
 
 fn read_source(

@@ -10,6 +10,7 @@ use std::sync::{Mutex, MutexGuard};
 
 use oxrdf::Quad;
 
+use super::chunks::Chunk;
 use super::{ParseOptions, ParseReport, Progress, SourceInfo};
 use crate::error::{ParseError, SinkError, SyntaxProblem};
 
@@ -24,6 +25,8 @@ pub(crate) struct Task {
 pub(crate) enum Content {
     /// Whole lines.
     Lines(Vec<u8>),
+    /// Statements of Turtle or TriG.
+    Chunk(Box<Chunk>),
     /// Statements parsed by the reader.
     Quads(Vec<Quad>),
 }

@@ -1,14 +1,17 @@
 //! Watch for N-Triples, Turtle and TriG on the way to oxttl. It limits the nesting of brackets and finds blank
-//! text and the declared base IRIs.
+//! text, the declared base IRIs and the ends of statements.
 //!
 //! Parsers keep a stack of open brackets, and triple terms are dropped by recursion, so memory and stack use grow
 //! with the nesting.
 
 mod lexer;
+mod statements;
 
 use std::borrow::Cow;
 
 use self::lexer::{Lexer, LexerMode};
+pub(crate) use self::statements::Mark;
+use self::statements::{Depth, Statements};
 use super::editor::Editor;
 use super::watch::{BRACKETS_MAX, Refusal, Watch, replacement_of_base, too_deep};
 use crate::triple_text::NESTING_MAX as TRIPLE_NESTING_MAX;
@@ -17,6 +20,8 @@ use crate::triple_text::NESTING_MAX as TRIPLE_NESTING_MAX;
 #[derive(Debug)]
 pub(crate) struct TurtleText {
     lexer: Lexer,
+    /// `None` if the ends of statements are not wanted.
+    statements: Option<Statements>,
     is_lenient: bool,
     /// True if the rest of the text stays unchanged.
     is_left_alone: bool,
@@ -53,11 +58,14 @@ impl Watch for TurtleText {
         }
         let mut at = 0;
         while at < piece.len() {
-            let before = self.lexer.mode;
+            let before = (self.lexer.mode, Depth::of(&self.lexer));
             self.lexer.next(piece[at]);
             check_depth(&self.lexer, at)?;
             if !self.is_left_alone {
-                self.edit(before, piece, at, editor);
+                self.edit(before.0, piece, at, editor);
+            }
+            if let Some(statements) = &mut self.statements {
+                statements.pass(before, &self.lexer, (piece, at), editor);
             }
             at += 1;
             at += match self.lexer.mode {
@@ -74,12 +82,25 @@ impl TurtleText {
     pub(crate) fn new(is_lenient: bool) -> Self {
         Self {
             lexer: Lexer::new(),
+            statements: (!is_lenient).then(Statements::new),
             is_lenient,
             is_left_alone: false,
             in_blank: false,
             in_base: false,
             partial: Vec::new(),
         }
+    }
+
+    /// Takes the marks of statements since the last call. In lenient mode there are none, because the parser goes on after an
+    /// error at a place that is not known here.
+    pub(crate) fn take_marks(&mut self) -> Vec<Mark> {
+        let statements = self.statements.as_mut();
+        statements.map_or_else(Vec::new, Statements::take_marks)
+    }
+
+    /// Looks for no more ends of statements.
+    pub(crate) fn end_marks(&mut self) {
+        self.statements = None;
     }
 
     /// Skips the blank text at the beginning of `text` and returns its length.

@@ -100,6 +100,23 @@ impl<R: Read, W: Watch> Watched<R, W> {
     }
 }
 
+impl<R: Read, W: Watch> Watched<R, W> {
+    /// Returns the text of the next piece, which may be empty, or `None` at the end.
+    pub(crate) fn next_text(&mut self) -> io::Result<Option<&[u8]>> {
+        if self.ended {
+            return Ok(None);
+        }
+        self.advance()?;
+        self.given = self.editor.text.len();
+        Ok(Some(&self.editor.text))
+    }
+
+    /// Returns the watch.
+    pub(crate) fn watch(&mut self) -> &mut W {
+        &mut self.watch
+    }
+}
+
 impl<R: Read, W: Watch> Read for Watched<R, W> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         while self.given == self.editor.text.len() && !self.ended {

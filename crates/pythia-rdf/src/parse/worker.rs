@@ -3,6 +3,7 @@
 use crossbeam_channel::Receiver;
 use oxrdf::{GraphNameRef, QuadRef, TermRef};
 
+use super::chunks;
 use super::lines::LineParser;
 use super::shared::{Cause, Content, Failure, InputPosition, Shared, Task};
 use super::sink::QuadSink;
@@ -23,6 +24,7 @@ pub(crate) fn run<S: QuadSink>(receiver: &Receiver<Task>, sink: &mut S, shared: 
                 shared.return_buffer(chunk);
                 outcome
             }
+            Content::Chunk(chunk) => chunks::parse(*chunk, source, sequence, sink, shared),
             Content::Quads(quads) => take_quads(&quads, source, sequence, sink, shared),
         };
         let outcome = outcome.and_then(|()| {

@@ -1,7 +1,9 @@
 //! Turtle, TriG, RDF/XML and JSON-LD, several sources at once, and what a source says of its terms.
 
 use oxrdf::NamedNode;
-use pythia_rdf::{ParseError, RdfFormat};
+use pythia_rdf::{
+    ParseError, Progress, QuadSink, RdfFormat, SinkError, TermError, TermId, TermKey, parse_sources,
+};
 
 use crate::collect::{json_ld, options, parse_all, source};
 
@@ -157,6 +159,86 @@ fn large_documents_come_in_batches() {
     .expect("valid");
     assert_eq!(quads.len(), 20_000 * 5);
     assert_eq!(report.bytes, text.len() as u64);
+}
+
+/// Counts the chunks of a source.
+#[derive(Default)]
+struct Chunks {
+    quads: u64,
+    chunks: u64,
+}
+
+impl QuadSink for Chunks {
+    type Term = ();
+
+    fn key(
+        &mut self,
+        _: TermKey<'_>,
+        validate: impl FnOnce() -> Result<(), TermError>,
+    ) -> Result<(), TermError> {
+        validate()
+    }
+
+    fn inline(&mut self, _: TermId) {}
+
+    fn default_graph(&mut self) {}
+
+    fn quad(&mut self, (): (), (): (), (): (), (): ()) -> Result<(), SinkError> {
+        self.quads += 1;
+        Ok(())
+    }
+
+    fn end_batch(&mut self) -> Result<(), SinkError> {
+        self.chunks += 1;
+        Ok(())
+    }
+}
+
+#[test]
+fn turtle_and_trig_are_cut_between_statements() {
+    let statements: String = (0..2000)
+        .map(|number| format!("e:s.{number} e:p \"\"\" . \n{number}. \"\"\"; e:q 1.5 .\n"))
+        .collect();
+    let declared = "@prefix e: <http://e/> .\n";
+    // More declarations than statements in a chunk.
+    let declarations: String = (0..2000)
+        .map(|number| format!("PREFIX e{number}: <http://e/{number}>\n"))
+        .collect();
+    for (format, text, least, most) in [
+        (
+            RdfFormat::Turtle,
+            format!("{declared}{statements}"),
+            2000,
+            2002,
+        ),
+        (
+            RdfFormat::TriG,
+            format!("{declared}e:g {{{statements}}}"),
+            2000,
+            2003,
+        ),
+        (
+            RdfFormat::TriG,
+            format!("{declared}{{{statements}}} {statements}"),
+            4000,
+            4004,
+        ),
+        (
+            RdfFormat::Turtle,
+            format!("{declarations}{declared}{statements}"),
+            1,
+            300,
+        ),
+    ] {
+        let mut sink = [Chunks::default()];
+        let sources = vec![source(text, format)];
+        parse_sources(sources, &options(1), &mut sink, &Progress::default()).expect("valid");
+        let [Chunks { quads, chunks }] = sink;
+        assert!(
+            quads >= 4000 && (least..=most).contains(&chunks),
+            "{quads} in {chunks}"
+        );
+    }
 }
 
 #[test]

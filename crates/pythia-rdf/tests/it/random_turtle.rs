@@ -4,7 +4,7 @@ use std::io::Cursor;
 
 use oxrdfio::RdfParser;
 use proptest::prelude::*;
-use pythia_rdf::RdfFormat;
+use pythia_rdf::{ParseError, RdfFormat};
 
 use crate::collect::{Trickle, options, parse_all, source};
 
@@ -123,6 +123,65 @@ fn as_loaded(text: &str, format: RdfFormat, piece: usize) -> (Vec<String>, Optio
     (lines, place.map(|problem| (problem.line, problem.column)))
 }
 
+/// What is loaded if the first error ends the load, with chunks of one statement and two workers: the quads, or the place of
+/// the error.
+fn as_cut(text: &str, format: RdfFormat, piece: usize) -> Result<Vec<String>, (u64, u64)> {
+    let mut source = source(text, format);
+    source.reader = Box::new(Trickle(Cursor::new(text.as_bytes().to_vec()), piece));
+    match parse_all(vec![source], &options(1), 2) {
+        Ok((quads, _)) => {
+            let lines = quads.iter().map(|q| without_labels(&q.to_string()));
+            let mut lines: Vec<String> = lines.collect();
+            lines.sort();
+            Ok(lines)
+        }
+        Err(ParseError::Syntax(problem)) => Err((problem.line, problem.column)),
+        Err(error) => panic!("{error}"),
+    }
+}
+
+/// What oxttl says of a text as a whole.
+fn as_whole(text: &str, format: RdfFormat) -> Result<Vec<String>, (u64, u64)> {
+    let (lines, place) = as_oxttl(text, format);
+    place.map_or(Ok(lines), Err)
+}
+
+/// A statement, a declaration or, in TriG, a graph.
+fn part(has_graphs: bool) -> impl Strategy<Value = String> {
+    let declaration = prop::sample::select(vec![
+        "@prefix ns: <http://ns2/> . ",
+        "PREFIX base: <http://b2/>\n",
+        "@prefix ns: <n/>.",
+        "@base <http://a/y/> . ",
+        "BASE <z/>",
+        "base<#>",
+        "VERSION '1.2' ",
+        "@version \"1.2\" .\n",
+    ]);
+    let ends = prop::sample::select(vec!["}", " } ", "}\n", "<#a> a <#b>}"]);
+    let begins = prop::sample::select(vec![
+        "{",
+        "GRAPH <#g> {",
+        "ns:v1.base{ ",
+        "_:g #{\n {",
+        "<g> { <<( <#a> a 1. )>> a 1.",
+    ]);
+    let inner = prop::collection::vec(statement(), 0..4);
+    let graph = (begins, inner, ends)
+        .prop_map(|(begin, inner, end)| format!("{begin}{}{end}", inner.concat()));
+    let graph = match has_graphs {
+        true => graph.boxed(),
+        false => statement().boxed(),
+    };
+    let annotated = "<#a> a <#b> {| a 1.5 |} . <#a> a 'x'@en.[] a _:a.";
+    prop_oneof![
+        4 => statement(),
+        2 => declaration.prop_map(str::to_owned),
+        1 => Just(annotated.to_owned()),
+        2 => graph,
+    ]
+}
+
 const PREFIXES: &str = "@prefix ns: <http://ns/> . PREFIX base: <http://b/x/../y#>\n\
                         @prefix : <http://c/x/../y/> .\n";
 
@@ -174,6 +233,32 @@ proptest! {
         let text = text.replace("BASE", "BASE.").replace("@base ", "@base. ");
         for format in [RdfFormat::Turtle, RdfFormat::TriG] {
             prop_assert_eq!(as_loaded(&text, format, piece), as_oxttl(&text, format), "{}", text);
+        }
+    }
+
+    #[test]
+    fn parts_that_are_parsed_by_themselves_are_those_of_the_whole(
+        turtle in prop::collection::vec(part(false), 1..12),
+        trig in prop::collection::vec(part(true), 1..12),
+        piece in 1_usize..80,
+    ) {
+        for (parts, format) in [(turtle, RdfFormat::Turtle), (trig, RdfFormat::TriG)] {
+            let text = format!("{}{}", PREFIXES.replace("x/../", ""), parts.concat());
+            let text = text.replace(DOTS, "<http://a/y>");
+            prop_assert_eq!(as_cut(&text, format, piece), as_whole(&text, format), "{}", text);
+        }
+    }
+
+    #[test]
+    fn the_first_error_of_all_parts_is_that_of_the_whole(
+        before in prop::collection::vec(statement(), 0..4),
+        tokens in prop::collection::vec((token(), separator()), 1..20),
+        piece in 1_usize..80,
+    ) {
+        let tokens: String = tokens.iter().map(|(token, separator)| format!("{token}{separator}")).collect();
+        let text = format!("{PREFIXES}{}{tokens}", before.concat()).replace("x/../", "");
+        for format in [RdfFormat::Turtle, RdfFormat::TriG] {
+            prop_assert_eq!(as_cut(&text, format, piece), as_whole(&text, format), "{}", text);
         }
     }
 }

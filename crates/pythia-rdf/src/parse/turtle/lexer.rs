@@ -48,12 +48,23 @@ enum Token {
     /// `@base` or `BASE`: an IRI that follows is declared as the base. Where no statement may begin, oxttl reports
     /// an error here and does not use the IRI.
     Base,
+    /// `PREFIX` as a whole word.
+    Prefix,
     Version,
     /// String after `VERSION`, which therefore has no language.
     VersionString,
     /// String after which `@base` is a language tag.
     String,
     Other,
+}
+
+/// What a keyword without `@` declares.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Declared {
+    /// `BASE` or `PREFIX`: the next IRI ends the declaration.
+    Iri,
+    /// `VERSION`: the next string ends it.
+    Version,
 }
 
 /// Length of the word buffer. It is longer than every word that matters.
@@ -68,7 +79,11 @@ pub(super) struct Lexer {
     pub(super) is_base: bool,
     /// True if there was a token with an error after which oxttl continues at a position that is not known here.
     pub(super) is_irregular: bool,
+    /// True if the byte before the current one was a dot that ends a statement.
+    pub(super) after_statement: bool,
     last: Token,
+    /// True if the last byte of the word is a dot, which is part of the word only if another byte follows.
+    ends_in_dot: bool,
     /// Beginning of the current word or tag.
     word: [u8; WORD_BYTES_MAX],
     word_bytes: usize,
@@ -90,7 +105,9 @@ impl Lexer {
             triples: 0,
             is_base: false,
             is_irregular: false,
+            after_statement: false,
             last: Token::Other,
+            ends_in_dot: false,
             word: [0; WORD_BYTES_MAX],
             word_bytes: 0,
             after_prefix: false,
@@ -119,8 +136,18 @@ impl Lexer {
         length.unwrap_or(text.len())
     }
 
+    /// Returns what the word declares that the current byte has ended.
+    pub(super) fn declared(&self) -> Option<Declared> {
+        match self.last {
+            Token::Base | Token::Prefix => Some(Declared::Iri),
+            Token::Version => Some(Declared::Version),
+            _ => None,
+        }
+    }
+
     /// Processes the next byte.
     pub(super) fn next(&mut self, byte: u8) {
+        self.after_statement = false;
         if self.digits > 0 {
             self.digit(byte);
         }
@@ -136,7 +163,10 @@ impl Lexer {
             LexerMode::Dot { in_number } => match byte {
                 b'0'..=b'9' => LexerMode::Number,
                 b'e' | b'E' if in_number => LexerMode::Number,
-                _ => self.text(byte),
+                _ => {
+                    self.after_statement = true;
+                    self.text(byte)
+                }
             },
             LexerMode::Less => self.less(byte),
             LexerMode::Greater if byte == b'>' => {
@@ -201,6 +231,7 @@ impl Lexer {
             }
             b'a'..=b'z' | b'A'..=b'Z' | b'_' | b':' | 0x80.. => {
                 (self.word_bytes, self.has_prefix) = (0, false);
+                self.ends_in_dot = false;
                 return self.word(byte);
             }
             _ => {}
@@ -229,20 +260,24 @@ impl Lexer {
             b':' if !self.has_prefix => (self.has_prefix, self.after_prefix) = (true, true),
             b'\\' => {
                 self.is_irregular |= !self.has_prefix;
+                self.ends_in_dot = false;
                 self.note(byte);
                 return LexerMode::Escape;
             }
             b'%' => self.begin_escaped_byte(),
             b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'_' | b'-' | b'.' | b':' | 0x80.. => {}
             _ => {
+                self.after_statement = self.ends_in_dot;
                 self.last = match &self.word[..self.word_bytes.min(WORD_BYTES_MAX)] {
                     word if word.eq_ignore_ascii_case(b"base") => Token::Base,
+                    word if word.eq_ignore_ascii_case(b"prefix") => Token::Prefix,
                     word if word.eq_ignore_ascii_case(b"version") => Token::Version,
                     _ => Token::Other,
                 };
                 return self.text(byte);
             }
         }
+        self.ends_in_dot = byte == b'.';
         self.note(byte);
         LexerMode::Word
     }
