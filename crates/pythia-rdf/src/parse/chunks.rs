@@ -31,8 +31,8 @@ pub(super) type TurtleReader = Watched<Counted<Box<dyn Read + Send>>, TurtleText
 
 /// Limit on the length of a chunk that no statement ends, in bytes. It is that of oxttl's tokens.
 const UNCUT_BYTES_MAX: usize = 16 << 20;
-/// Limit on what each chunk begins with, declarations and the opening of a graph: its share of a chunk, as a divisor, and a size that is
-/// always allowed, in bytes.
+/// Limit on what each chunk begins with, declarations and the opening of a graph: its share of a chunk, as a divisor, and a
+/// size that is always allowed, in bytes.
 const DECLARATIONS_PART: usize = 8;
 const DECLARATIONS_BYTES: usize = 4 << 10;
 
@@ -182,7 +182,7 @@ impl<'c, 's> Cutter<'c, 's> {
             Mark::GraphBegins(text) => {
                 let text = self.own(text);
                 self.graph = Some(self.buffer[text].to_vec());
-                // A chunk that ended before the graph would be no longer whole.
+                // A chunk that ends before the graph must not be closed like one inside it.
                 self.last_end = None;
                 true
             }
@@ -306,7 +306,7 @@ pub(super) fn parse<S: QuadSink>(
                     let (line, column) = place.in_source(line, column, &position);
                     (line, column + 1)
                 }
-                None => (place.line, 0),
+                None => (place.in_source(0, 0, &position).0, 0),
             };
             Failure {
                 place: InputPosition {

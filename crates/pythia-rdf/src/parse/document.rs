@@ -136,7 +136,7 @@ struct Batch {
     bytes: usize,
     /// Text bytes already added to the report.
     text_booked: u64,
-    /// Where the parser's text begins in the source.
+    /// Place in the source at which the parser's text begins.
     chunk: ChunkPlace,
 }
 

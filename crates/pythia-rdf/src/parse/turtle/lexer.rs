@@ -58,7 +58,7 @@ enum Token {
     Other,
 }
 
-/// What a keyword without `@` declares.
+/// Kind of declaration that a keyword without `@` begins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Declared {
     /// `BASE` or `PREFIX`: the next IRI ends the declaration.
@@ -136,7 +136,7 @@ impl Lexer {
         length.unwrap_or(text.len())
     }
 
-    /// Returns what the word declares that the current byte has ended.
+    /// Returns the kind of declaration that the word begins which the current byte has ended.
     pub(super) fn declared(&self) -> Option<Declared> {
         match self.last {
             Token::Base | Token::Prefix => Some(Declared::Iri),

@@ -1,4 +1,4 @@
-//! Where statements of a Turtle or TriG text end, and what the statements after them depend on.
+//! Finds the ends of statements in a Turtle or TriG text, and the text that later statements depend on.
 
 use std::ops::Range;
 
@@ -6,7 +6,7 @@ use super::is_white;
 use super::lexer::{Declared, Lexer, LexerMode};
 use crate::parse::editor::Editor;
 
-/// What was found in a text. Offsets are those of the text that the [`Editor`] passes on.
+/// Finding in a text. Offsets are those of the text that the [`Editor`] passes on.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Mark {
     /// A statement has ended at this offset, outside of graphs or in a graph that is still open.
