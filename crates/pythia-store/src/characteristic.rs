@@ -4,6 +4,9 @@
 //!
 //! The most frequent [`SETS_MAX`] sets are kept; subjects of the others are only counted. Graphs are ignored.
 
+use std::sync::Arc;
+
+use parking_lot::RwLock;
 use pythia_io::bytes::{ByteReader, ByteWriter};
 use pythia_rdf::TermId;
 use rustc_hash::FxHashMap;
@@ -15,6 +18,8 @@ pub const SETS_MAX: usize = 10_000;
 /// Sets that an estimate looks at: the most frequent ones that may match. The rest is taken to be like them, because the
 /// planner asks for the star of each set of patterns.
 const SETS_LOOKED_AT: usize = 128;
+/// Stars that are remembered.
+const STARS_REMEMBERED: usize = 4096;
 /// Sets that are counted before the rare ones are dropped.
 const SETS_COUNTED: usize = 4 * SETS_MAX;
 
@@ -56,7 +61,29 @@ pub struct CharacteristicSets {
     /// Subjects whose sets are not kept.
     unlisted_subjects: u64,
     with_predicate: FxHashMap<TermId, SetsWith>,
+    stars: RememberedStars,
 }
+
+/// Estimates of stars by their predicates. Queries of one shape ask for the same ones.
+#[derive(Debug, Default)]
+struct RememberedStars(RwLock<StarsOf>);
+
+type StarsOf = FxHashMap<Box<[TermId]>, Option<Arc<Star>>>;
+
+impl Clone for RememberedStars {
+    fn clone(&self) -> Self {
+        Self::default()
+    }
+}
+
+impl PartialEq for RememberedStars {
+    /// What is remembered follows from the sets.
+    fn eq(&self, _: &Self) -> bool {
+        true
+    }
+}
+
+impl Eq for RememberedStars {}
 
 /// The sets that have a predicate.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -81,6 +108,7 @@ impl CharacteristicSets {
             sets,
             unlisted_subjects,
             with_predicate,
+            stars: RememberedStars::default(),
         }
     }
 
@@ -103,7 +131,20 @@ impl CharacteristicSets {
     /// Estimates the star of the subjects that have all of these predicates, of which some may be the same. `None` if no
     /// listed set has them and some sets are not listed, or if no set has one of them. If no set has all of them, they are
     /// estimated at one subject, which may have been changed later.
-    pub fn star(&self, predicates: &[TermId]) -> Option<Star> {
+    pub fn star(&self, predicates: &[TermId]) -> Option<Arc<Star>> {
+        if let Some(known) = self.stars.0.read().get(predicates) {
+            return known.clone();
+        }
+        let star = self.count_star(predicates).map(Arc::new);
+        let mut stars = self.stars.0.write();
+        if stars.len() >= STARS_REMEMBERED {
+            stars.clear();
+        }
+        stars.insert(predicates.into(), star.clone());
+        star
+    }
+
+    fn count_star(&self, predicates: &[TermId]) -> Option<Star> {
         let lists = predicates.iter().map(|p| self.with_predicate.get(p));
         let rarest = lists.min_by_key(|list| list.map_or(0, |list| list.numbers.len()))??;
         let mut star = Star {
@@ -311,7 +352,7 @@ mod tests {
         let star = |predicates: &[u64]| {
             let predicates: Vec<TermId> = predicates.iter().map(|&id| TermId(id)).collect();
             let star = sets.star(&predicates)?;
-            Some((star.subjects, star.matches, star.quads))
+            Some((star.subjects, star.matches, star.quads.clone()))
         };
         assert_eq!(star(&[7]), Some((3.0, 3.0, vec![3.0])));
         assert_eq!(star(&[7, 8]), Some((2.0, 3.0, vec![2.0, 3.0])));

@@ -57,6 +57,7 @@ impl Planner<'_> {
             inserted: inserted.collect(),
             counted: None,
             terms: Rc::clone(&self.terms),
+            matches: Rc::clone(&self.matches),
             samples: Rc::clone(&self.samples),
             ..*self
         }

@@ -8,7 +8,7 @@ use pythia_rdf::TermId;
 use pythia_sparql::scope::{
     self, Variables, certain, draws, in_scope, term_variables, variables_of,
 };
-use pythia_store::GraphFilter;
+use pythia_store::{GraphFilter, QuadPattern, StoreError};
 use spargebra::algebra::{Expression, GraphPattern, PropertyPathExpression};
 use spargebra::term::{NamedNodePattern, TermPattern, TriplePattern};
 
@@ -396,11 +396,11 @@ impl Planner<'_> {
             if let (GraphScope::Merged, PatternGraph::Slot(slot, _)) = (graph, place) {
                 unfinished.push(Unfinished::Merged([s, p, o], slot));
             }
-            let counts = self.counts();
-            let triple = Triple::new(counts, [s, p, o], place, |pattern| match self.is_lone {
-                true => counts.guessed(pattern),
-                false => counts.expected(pattern),
-            })?;
+            let count = |pattern: &QuadPattern| match self.is_lone {
+                true => self.counts().guessed(pattern),
+                false => self.matches_of(pattern),
+            };
+            let triple = Triple::new(self.counts(), [s, p, o], place, count)?;
             if triple.count == 0.0 {
                 return Ok(None);
             }
@@ -538,6 +538,16 @@ impl Planner<'_> {
         };
         self.terms.borrow_mut().insert(term.clone(), id);
         Ok(id)
+    }
+
+    /// Returns the estimated number of matches of a pattern in the visible graphs. 0 is exact.
+    pub(super) fn matches_of(&self, pattern: &QuadPattern) -> Result<f64, StoreError> {
+        if let Some(known) = self.matches.borrow().get(pattern) {
+            return Ok(*known);
+        }
+        let matches = self.counts().expected(pattern)?;
+        self.matches.borrow_mut().insert(*pattern, matches);
+        Ok(matches)
     }
 
     /// Adds the filters whose variables are all bound.

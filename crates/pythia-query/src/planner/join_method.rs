@@ -234,6 +234,14 @@ impl Joined {
         })
     }
 
+    /// Returns the cost of testing the terms that lists have in common, of which the shortest has this length and which leave
+    /// this many solutions. That number is a guess: lists of constants that go together have up to the shortest in common. The
+    /// mean of the two numbers is taken.
+    pub(super) fn tests_cost(&self, rows: f64, shortest: f64) -> f64 {
+        let common = (rows / self.rows.max(1.0)).max(1.0);
+        self.visits((common * shortest).sqrt())
+    }
+
     /// Returns the cost of reading a pattern's lists from the known ends; that of a constant is read once.
     pub(super) fn list_cost(&self, triple: &Triple) -> Option<f64> {
         if triple.has_constant_end() {

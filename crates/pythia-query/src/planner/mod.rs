@@ -55,7 +55,7 @@ use std::rc::Rc;
 use oxrdf::{Term, Variable};
 use pythia_rdf::TermId;
 use pythia_sparql::scope::Variables;
-use pythia_store::Snapshot;
+use pythia_store::{QuadPattern, Snapshot};
 use rustc_hash::FxHashMap;
 use spargebra::algebra::GraphPattern;
 
@@ -101,6 +101,8 @@ pub(crate) struct Planner<'a> {
     groups: Option<&'a PlannedGroups>,
     /// Ids of the query's terms that were looked up.
     terms: Rc<RefCell<FxHashMap<Term, Option<TermId>>>>,
+    /// Numbers of matches of patterns that were counted.
+    matches: Rc<RefCell<FxHashMap<QuadPattern, f64>>>,
     /// Samples of links that were taken.
     samples: Rc<Samples>,
 }
@@ -122,6 +124,7 @@ impl<'a> Planner<'a> {
             is_lone: false,
             groups: None,
             terms: Rc::default(),
+            matches: Rc::default(),
             samples: Rc::default(),
         }
     }

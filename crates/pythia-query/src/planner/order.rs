@@ -558,8 +558,8 @@ impl<'a> OrderSearch<'a> {
     }
 
     /// Adds the methods to join an element together with others that bind the same slot from known ends, by intersecting
-    /// their lists: all of them, or those few of constants that cost the least to read. Each set is added for its first
-    /// element only.
+    /// their lists: all of them, or those few of constants that cost the least to read, if the next list costs more than
+    /// tests of the terms that they have in common. Each set is added for its first element only.
     fn intersections(
         &self,
         state: &PartialOrder,
@@ -598,6 +598,12 @@ impl<'a> OrderSearch<'a> {
             };
             let members = members.fold(0, |mask, member| mask | 1 << member);
             let rows = self.rows_with(state, members)?;
+            if let Some((next, _, triple)) = lists.get(count)
+                && triple.has_constant_end()
+                && *next <= joined.tests_cost(rows, lists[0].2.count)
+            {
+                continue;
+            }
             // The terms come in order.
             let sorted = if joined.unit {
                 Some(slot)

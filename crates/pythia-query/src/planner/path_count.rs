@@ -20,6 +20,7 @@ impl Planner<'_> {
             inserted: self.inserted.clone(),
             counted: Some(variable.clone()),
             terms: Rc::clone(&self.terms),
+            matches: Rc::clone(&self.matches),
             samples: Rc::clone(&self.samples),
             ..*self
         }

@@ -124,7 +124,7 @@ impl Planner<'_> {
                         false => pattern.object = id,
                     }
                     if id.is_some() {
-                        count += self.counts().expected(&pattern)?;
+                        count += self.matches_of(&pattern)?;
                     }
                 }
                 triple.listed.push((slot, count));

@@ -28,6 +28,9 @@ const MATCHES_PER_SOLUTION: f64 = 4.0;
 const TESTS_PER_SOLUTIONS: f64 = 1.5;
 /// Cost of joining the group with one solution to begin with, in microseconds.
 const BEGIN: f64 = 0.1;
+/// Least number of matches of each pattern of the group for which it is asked whether its rows are many enough to hash a
+/// pattern; to ask costs as much as to test this number of rows.
+const HASHED_BEFORE_MIN: f64 = 16.0;
 /// Number of solutions that are hashed in the time of testing one row.
 const HASHED_PER_TEST: f64 = 4.0;
 
@@ -51,6 +54,14 @@ impl Planner<'_> {
         if builder.nested || !self.has_patterns_alone(group, graph) {
             return Ok(taken);
         }
+        let is_not_exists = |filter: &GroupFilter<'_>| matches!(filter.expression, Expression::Not(exists) if matches!(**exists, Expression::Exists(_)));
+        if !group.filters.iter().any(is_not_exists) {
+            return Ok(taken);
+        }
+        let matches = self.least_matches(group, graph)?;
+        if matches < HASHED_BEFORE_MIN {
+            return Ok(taken);
+        }
         for filter in std::mem::take(&mut group.filters) {
             let pattern = match filter.expression {
                 Expression::Not(exists) => {
@@ -63,7 +74,7 @@ impl Planner<'_> {
                 continue;
             };
             let rows = self.rows_alone(&pattern.body, graph)?;
-            match self.has_more_matches(group, graph, rows * MATCHES_PER_SOLUTION)? {
+            match matches > rows * MATCHES_PER_SOLUTION {
                 true => taken.push(Unmatched {
                     filter,
                     pattern,
@@ -129,7 +140,7 @@ impl Planner<'_> {
             }
         }
         if let Some((alone, place, pattern)) = fewest
-            && (self.has_more_matches(group, graph, alone.rows * MATCHES_PER_SOLUTION)?
+            && (self.least_matches(group, graph)? > alone.rows * MATCHES_PER_SOLUTION
                 || self.costs_less(alone, &pattern.body, group, place, graph)?)
         {
             group.filters.remove(place);
@@ -151,12 +162,7 @@ impl Planner<'_> {
         let Some((elements, _)) = self.elements(&mut Builder::new(), group, graph)? else {
             return Ok(false);
         };
-        let tested = elements
-            .iter()
-            .fold(f64::MAX, |least, element| match element {
-                Element::Triple(triple) => least.min(triple.count),
-                Element::Path(_) | Element::Operand(_) => least,
-            });
+        let tested = fewest_matches(&elements);
         if alone.rows > tested {
             return Ok(false);
         }
@@ -292,24 +298,24 @@ impl Planner<'_> {
             return Ok(false);
         }
         let rows = self.rows_alone(small, graph)?;
-        self.has_more_matches(&group, graph, rows * MATCHES_PER_SOLUTION)
+        Ok(self.least_matches(&group, graph)? > rows * MATCHES_PER_SOLUTION)
     }
 
-    /// Returns whether each triple pattern of the group has more matches than this.
-    fn has_more_matches(
-        &self,
-        group: &Operands<'_>,
-        graph: &GraphScope,
-        matches: f64,
-    ) -> Result<bool, PlanError> {
+    /// Returns the number of matches of the triple pattern of the group that has the fewest; 0 if one has none.
+    fn least_matches(&self, group: &Operands<'_>, graph: &GraphScope) -> Result<f64, PlanError> {
         let elements = self.elements(&mut Builder::new(), group, graph)?;
-        Ok(elements.is_some_and(|(elements, _)| {
-            elements.iter().all(|element| match element {
-                Element::Triple(triple) => triple.count > matches,
-                Element::Path(_) | Element::Operand(_) => true,
-            })
-        }))
+        Ok(elements.map_or(0.0, |(elements, _)| fewest_matches(&elements)))
     }
+}
+
+/// Returns the number of matches of the triple pattern that has the fewest.
+fn fewest_matches(elements: &[Element]) -> f64 {
+    elements
+        .iter()
+        .fold(f64::MAX, |fewest, element| match element {
+            Element::Triple(triple) => fewest.min(triple.count),
+            Element::Path(_) | Element::Operand(_) => fewest,
+        })
 }
 
 /// The estimated number of solutions, and their cost.

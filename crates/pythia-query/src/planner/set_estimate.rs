@@ -10,6 +10,7 @@
 
 use std::cell::{OnceCell, RefCell};
 use std::rc::Rc;
+use std::sync::Arc;
 
 use pythia_rdf::TermId;
 use pythia_store::characteristic::Star;
@@ -51,8 +52,10 @@ pub(super) struct SetEstimates<'a> {
     stars: Vec<u64>,
     /// The triple patterns.
     triples: u64,
+    /// The patterns of stars with a constant object, in all graphs or in one, and their numbers of matches.
+    tests: Vec<(f64, usize)>,
     /// Stars by their patterns.
-    counted: RefCell<FxHashMap<u64, Option<Rc<Star>>>>,
+    counted: RefCell<FxHashMap<u64, Option<Arc<Star>>>>,
     /// Empty before [`SetEstimates::sample`].
     sampled: OnceCell<Vec<SampledLink>>,
     sets: RefCell<FxHashMap<u64, Rc<SetEstimate>>>,
@@ -73,12 +76,20 @@ impl<'a> SetEstimates<'a> {
         statistics: Option<&'a Statistics>,
     ) -> Self {
         let mut subjects: FxHashMap<usize, u64> = FxHashMap::default();
-        let mut triples = 0;
+        let (mut triples, mut tests) = (0, Vec::new());
         for (index, element) in elements.iter().enumerate().take(NUMBERED_MAX) {
+            let Element::Triple(triple) = element else {
+                continue;
+            };
+            triples |= 1 << index;
             if let Some((slot, _)) = star_key(element) {
                 *subjects.entry(slot).or_default() |= 1 << index;
+                if let (PatternTerm::Constant(_), PatternGraph::Filter(_)) =
+                    (triple.object, triple.graph)
+                {
+                    tests.push((triple.count, index));
+                }
             }
-            triples |= u64::from(matches!(element, Element::Triple(_))) << index;
         }
         let star = |element| star_key(element).map_or(0, |(slot, _)| subjects[&slot]);
         Self {
@@ -87,6 +98,7 @@ impl<'a> SetEstimates<'a> {
             filters,
             statistics,
             triples,
+            tests,
             counted: RefCell::default(),
             sampled: OnceCell::new(),
             sets: RefCell::default(),
@@ -179,7 +191,7 @@ impl<'a> SetEstimates<'a> {
         for kept in &kept {
             slots[kept.slot].least = slots[kept.slot].least.min(kept.distinct);
         }
-        if let Some(test) = self.least_selective_test(set, &start) {
+        if let Some(test) = self.least_selective_test(set) {
             unfiltered = unfiltered.min(self.of_triples_known(set & !(1 << test)));
         }
         self.insert(
@@ -195,35 +207,16 @@ impl<'a> SetEstimates<'a> {
         known.unwrap_or_else(|| self.of_triples(set)).unfiltered
     }
 
-    /// Returns the pattern of a set that has the most matches of those that only test what the others bind: a slot, whose
-    /// other end is a constant. With it, the set has no more solutions than without it, though the subjects of its
-    /// predicate may be fewer, so that other constants keep more of theirs.
-    fn least_selective_test(&self, set: u64, start: &SetEstimate) -> Option<usize> {
-        let binds = |index: usize, slot: usize| {
-            let mut is_bound = false;
-            self.elements[index].each_slot(|other, _| is_bound |= other == slot);
-            is_bound
-        };
-        let mut found: Option<(f64, usize)> = None;
-        for index in members(set) {
-            let Element::Triple(triple) = &self.elements[index] else {
-                continue;
-            };
-            let slot = match (triple.subject, triple.object, triple.graph) {
-                (PatternTerm::Slot(slot), PatternTerm::Constant(_), PatternGraph::Filter(_))
-                | (PatternTerm::Constant(_), PatternTerm::Slot(slot), PatternGraph::Filter(_)) => {
-                    slot
-                }
-                _ => continue,
-            };
-            let others = set & !(1 << index);
-            let is_test = matches!(triple.predicate, PatternTerm::Constant(_))
-                && (start.distinct[slot] > 0.0 || members(others).any(|other| binds(other, slot)));
-            if is_test && found.is_none_or(|(most, _)| triple.count > most) {
-                found = Some((triple.count, index));
-            }
-        }
-        found.map(|(_, index)| index)
+    /// Returns the pattern of a set that has the most matches of those that only test the subjects of a star. With it, the
+    /// set has no more solutions than without it, though the subjects of its predicate may be fewer, so that each has more
+    /// matches, and other constants keep more of theirs.
+    fn least_selective_test(&self, set: u64) -> Option<usize> {
+        let tests = self.tests.iter().filter(|(_, index)| {
+            let is_in = set >> index & 1 == 1;
+            is_in && (self.stars[*index] & set).count_ones() > 1
+        });
+        let most = tests.reduce(|most, test| if test.0 > most.0 { test } else { most });
+        most.map(|(_, index)| *index)
     }
 
     /// Extends the estimate of a set by an element that is no triple pattern, which multiplies its solutions by this
@@ -260,7 +253,7 @@ impl<'a> SetEstimates<'a> {
     }
 
     /// Returns the counts of a star, if its subjects are counted.
-    fn star(&self, star: u64) -> Option<Rc<Star>> {
+    fn star(&self, star: u64) -> Option<Arc<Star>> {
         let sets = &self.statistics?.characteristic;
         if star.count_ones() < 2 {
             return None;
@@ -269,7 +262,7 @@ impl<'a> SetEstimates<'a> {
         let count = || {
             let keys = members(star).filter_map(|index| star_key(&self.elements[index]));
             let predicates: Vec<TermId> = keys.map(|(_, predicate)| predicate).collect();
-            sets.star(&predicates).map(Rc::new)
+            sets.star(&predicates)
         };
         counted.entry(star).or_insert_with(count).clone()
     }

@@ -224,6 +224,32 @@ fn short_lists_of_many_are_intersected_and_tests_raise_no_estimate() {
     }
 }
 
+#[test]
+fn a_list_that_costs_little_is_intersected_though_few_terms_are_expected() {
+    // All that have x have y and z; as if they had nothing to do with each other, one term is expected after x and y.
+    let mut data = String::new();
+    for n in 0..20_000 {
+        data.push_str(&format!(
+            "<http://e/{n}> <http://e/has> <http://e/other> .\n"
+        ));
+        if n % 400 == 0 {
+            for object in ["x", "y", "z"] {
+                data.push_str(&format!(
+                    "<http://e/{n}> <http://e/has> <http://e/{object}> .\n"
+                ));
+            }
+        }
+    }
+    let query = "PREFIX e: <http://e/> SELECT ?n { ?n e:has e:x . ?n e:has e:y . ?n e:has e:z }";
+    let plan = checked(&data, query);
+    let intersect = part(&plan, "Intersect");
+    let lists = ["e/x", "e/y", "e/z"];
+    assert!(
+        lists.iter().all(|list| intersect.detail.contains(list)),
+        "{plan}"
+    );
+}
+
 /// A random graph in which there are many more paths than triangles.
 fn dense() -> String {
     let (nodes, degree, mut random) = (400_u64, 30, 7_u64);
