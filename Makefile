@@ -23,11 +23,12 @@ demo: setup
 	$(PYTHIA) load -l "$(DEMO_STORE)" testdata/yago/yago-slice.nt.zst
 	@scripts/demo "$(PYTHIA)" "$(DEMO_STORE)" testdata/yago/queries.sparql
 
-# Format, lints and all tests: of the crates, of the benchmarks, of the page in a browser, and of other programs' clients
-# with the server.
+# Format, lints and all tests: of the crates, of the benchmarks, of instruction counts, of the page in a browser, and of other
+# programs' clients with the server.
 test: setup-tests lint
 	cargo test --locked --workspace
 	python3 -m unittest discover -s bench/tests
+	bench/instructions
 	scripts/test-page
 	scripts/test-clients
 

@@ -18,7 +18,7 @@ from pathlib import Path
 BENCH = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(BENCH))
 
-from peers import command, compare, data, engines, page, points, processes, report, sparql_http  # noqa: E402
+from peers import command, compare, data, engines, instructions, page, points, processes, report, sparql_http  # noqa: E402
 
 
 def latency(median):
@@ -36,6 +36,27 @@ def figures(times, left_out, unit="queries_per_second"):
             "tests": [{"clients": 1, "systems": systems}], "left_out": [left_out.get(name, {}) for name in names],
             "found": {template: {"queries": 2, "empty": 1, "rows": 3} for template in templates},
             "peak_bytes": {names[0]: 5_000_000}}
+
+
+class Instructions(unittest.TestCase):
+    def test_a_count_may_grow_by_two_per_cent(self):
+        before = {"a": 1000, "b": 1000, "gone": 5}
+        said = instructions.complaints({"a": 1020, "b": 1021, "new": 7}, before)
+        self.assertEqual(said, ["b takes 1,021 instructions, 2.1% more than 1,000", "new is not on record",
+                                "gone is on record and was not counted"])
+        self.assertEqual(instructions.complaints({"a": 900, "b": 1000, "gone": 5}, before), [])
+
+    def test_dumps_are_read_in_the_order_of_time(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder) / "out"
+            path.write_text("events: Ir\nsummary: 7\ntotals: 7\n")
+            self.assertEqual(instructions.dumped(path), [7])
+            for number in (1, 2, 10):
+                path.with_name(f"out.{number}").write_text(f"summary: {number}\n")
+            self.assertEqual(instructions.dumped(path), [1, 2, 10])
+            path.with_name("out.3").write_text("")
+            with self.assertRaises(processes.Failed):
+                instructions.dumped(path)
 
 
 class Report(unittest.TestCase):
