@@ -26,4 +26,5 @@ pub use key::{Encoded, OwnedKey, TermKey};
 pub use parse::{CountingSink, ParseOptions, ParseReport, Progress, QuadSink, parse_sources};
 pub use source::Source;
 pub use term_size::{term_text_bytes, triple_text_bytes};
+pub use validate::is_iri;
 pub use write::RdfWriter;

@@ -14,9 +14,9 @@ use std::collections::{HashMap, HashSet};
 use std::hash::BuildHasher;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use oxiri::Iri;
 use oxrdf::vocab::xsd;
 use oxrdf::{Literal, NamedNode};
+use pythia_rdf::is_iri;
 use spargebra::algebra::{Expression, GraphPattern, PropertyPathExpression};
 use spargebra::term::{GroundTerm, GroundTriple, NamedNodePattern, TermPattern, TriplePattern};
 
@@ -231,7 +231,7 @@ impl Parameters {
         }
         key.push_str(&text[copied..]);
         let is_plain = |constant: &Constant<'_>| match constant.kind {
-            Kind::Iri => !is_special(constant.text) && Iri::parse(constant.text).is_ok(),
+            Kind::Iri => !is_special(constant.text) && is_iri(constant.text),
             _ => !is_special(constant.text),
         };
         if key.len() > KEY_BYTES_MAX || !constants.iter().all(is_plain) {
@@ -246,13 +246,20 @@ impl Parameters {
 
     /// Writes a parameter.
     fn write(&self, kind: Kind, number: usize, text: &mut String) {
-        let secret = &self.secret;
-        let parameter = match kind {
-            Kind::Iri => format!("<{IRI}{secret}{number:02}>"),
-            Kind::String => format!("\"{secret}{number:02}\""),
-            _ => format!("{secret}{number:02}"),
-        };
-        text.push_str(&parameter);
+        match kind {
+            Kind::Iri => text.extend(["<", IRI]),
+            Kind::String => text.push('"'),
+            _ => {}
+        }
+        text.push_str(&self.secret);
+        // Two digits, because constants are at most [`CONSTANTS_MAX`].
+        let digits = [number / 10, number % 10];
+        text.extend(digits.map(|digit| char::from(b'0' + digit as u8)));
+        match kind {
+            Kind::Iri => text.push('>'),
+            Kind::String => text.push('"'),
+            _ => {}
+        }
     }
 
     /// Returns the constant that a parameter of the algebra stands for.

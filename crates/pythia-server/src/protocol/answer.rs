@@ -300,6 +300,11 @@ impl Write for Output {
         Ok(bytes.len())
     }
 
+    /// Takes all bytes at once, as [`Self::write`] does.
+    fn write_all(&mut self, bytes: &[u8]) -> io::Result<()> {
+        self.write(bytes).map(|_| ())
+    }
+
     /// Does nothing: pieces are sent when they are full.
     fn flush(&mut self) -> io::Result<()> {
         Ok(())

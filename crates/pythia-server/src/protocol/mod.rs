@@ -304,10 +304,9 @@ pub(crate) fn base_of(parts: &Parts) -> Option<String> {
         true => "https",
         false => "http",
     };
-    let base = format!("{scheme}://{host}{}", uri.path());
-    oxrdf::NamedNode::new(base)
-        .ok()
-        .map(oxrdf::NamedNode::into_string)
+    let base = [scheme, "://", host, uri.path()].concat();
+    let is_iri = oxrdf::NamedNodeRef::new(&base).is_ok();
+    is_iri.then_some(base)
 }
 
 /// Makes the error for a client that accepts none of these formats.

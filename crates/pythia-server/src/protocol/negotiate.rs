@@ -31,6 +31,9 @@ pub(crate) const DATASETS: &[ResultFormat] = &[
     ResultFormat::JsonLd,
 ];
 
+/// The highest quality, in thousandths.
+const QUALITY_MAX: u16 = 1000;
+
 /// Picks a format for an Accept header; without one, the first. `None` if none is acceptable.
 pub(crate) fn negotiate(
     accept: Option<&HeaderValue>,
@@ -52,6 +55,9 @@ pub(crate) fn negotiate(
         let quality = quality(&ranges, *format);
         if quality > best.map_or(0, |(most, _)| most) {
             best = Some((quality, *format));
+        }
+        if quality == QUALITY_MAX {
+            break;
         }
     }
     best.map(|(_, format)| format)
@@ -93,9 +99,9 @@ impl<'a> Range<'a> {
                 .then_some(value.trim())
         });
         let quality = match quality.map(str::parse::<f32>) {
-            Some(Ok(quality)) => (quality.clamp(0.0, 1.0) * 1000.0) as u16,
+            Some(Ok(quality)) => (quality.clamp(0.0, 1.0) * f32::from(QUALITY_MAX)) as u16,
             Some(Err(_)) => return None,
-            None => 1000,
+            None => QUALITY_MAX,
         };
         Some(Self {
             kind,

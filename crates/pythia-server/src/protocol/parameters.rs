@@ -1,6 +1,5 @@
 //! Parameters of a request, from the query string or a form.
 
-use std::borrow::Cow;
 use std::time::Duration;
 
 use http::{StatusCode, Uri};
@@ -26,9 +25,17 @@ impl Parameters {
 
     /// Adds the parameters of a form.
     pub(crate) fn add(&mut self, form: &[u8]) -> Result<(), HttpError> {
-        check(form)?;
-        let pairs = form_urlencoded::parse(form).into_owned();
-        self.pairs.extend(pairs);
+        let mut from = 0;
+        for pair in form.split(|byte| *byte == b'&') {
+            let end = memchr::memchr(b'=', pair).unwrap_or(pair.len());
+            let value = pair.get(end + 1..).unwrap_or_default();
+            if !pair.is_empty() {
+                let name = decode(&pair[..end]).map_err(|at| broken(from + at))?;
+                let value = decode(value).map_err(|at| broken(from + end + 1 + at))?;
+                self.pairs.push((name, value));
+            }
+            from += pair.len() + 1;
+        }
         Ok(())
     }
 
@@ -179,25 +186,35 @@ fn bytes(text: &str) -> Option<usize> {
     digits.parse::<usize>().ok()?.checked_mul(1 << shift)
 }
 
-/// Refuses parameters that are not percent-encoded UTF-8; parsing would replace the wrong characters.
-fn check(form: &[u8]) -> Result<(), HttpError> {
-    let broken = |at: usize| {
-        HttpError::new(
-            StatusCode::BAD_REQUEST,
-            format!("the parameters are not percent-encoded UTF-8 at byte {at}"),
-        )
-    };
-    for at in memchr::memchr_iter(b'%', form) {
-        let digits = form.get(at + 1..at + 3);
-        if !digits.is_some_and(|digits| digits.iter().all(u8::is_ascii_hexdigit)) {
-            return Err(broken(at));
-        }
+/// Decodes a name or a value (WHATWG URL §5.1). The error is the place of a byte that is not percent-encoded UTF-8, which the
+/// standard would replace.
+fn decode(text: &[u8]) -> Result<String, usize> {
+    let digit = |at: usize| text.get(at).and_then(|byte| char::from(*byte).to_digit(16));
+    let mut decoded = Vec::with_capacity(text.len());
+    let mut at = 0;
+    while let Some(&byte) = text.get(at) {
+        let escaped = (byte == b'%').then(|| digit(at + 1).zip(digit(at + 2)));
+        decoded.push(match (byte, escaped) {
+            (_, Some(Some((high, low)))) => (high << 4 | low) as u8,
+            (_, Some(None)) => return Err(at),
+            (b'+', None) => b' ',
+            (_, None) => byte,
+        });
+        at += if escaped.is_some() { 3 } else { 1 };
     }
-    let decoded: Cow<'_, [u8]> = percent_encoding::percent_decode(form).into();
-    match std::str::from_utf8(&decoded) {
-        Ok(_) => Ok(()),
-        Err(error) => Err(broken(error.valid_up_to())),
-    }
+    String::from_utf8(decoded).map_err(|error| place_of(text, error.utf8_error().valid_up_to()))
+}
+
+/// Returns the place of a byte of a decoded text in the text.
+fn place_of(text: &[u8], decoded: usize) -> usize {
+    (0..decoded).fold(0, |at, _| at + if text[at] == b'%' { 3 } else { 1 })
+}
+
+fn broken(at: usize) -> HttpError {
+    HttpError::new(
+        StatusCode::BAD_REQUEST,
+        format!("the parameters are not percent-encoded UTF-8 at byte {at}"),
+    )
 }
 
 #[cfg(test)]
@@ -219,9 +236,28 @@ mod tests {
         assert_eq!(parameters.one("z").unwrap(), None);
         assert!(parameters.one("g").is_err());
         assert_eq!(parameters.all("g").collect::<Vec<_>>(), ["1", "2"]);
-        for broken in ["query=%", "query=%4", "query=%zz", "query=%FF"] {
-            assert_eq!(of(broken).unwrap_err().status, StatusCode::BAD_REQUEST);
+        for (broken, at) in [
+            ("query=%", 6),
+            ("query=%4", 6),
+            ("query=%zz", 6),
+            ("x=%20&query=a%20%C3%A9%FF", 22),
+            ("x&%C3=1", 2),
+        ] {
+            let error = of(broken).unwrap_err();
+            assert_eq!(error.status, StatusCode::BAD_REQUEST);
+            assert!(
+                error.message.ends_with(&format!("at byte {at}")),
+                "{broken}: {}",
+                error.message
+            );
         }
+        // Empty parts and parts without a name or a value.
+        let parameters = of("&&=1&a&b=&c=1=2&").unwrap();
+        let pairs = [("", "1"), ("a", ""), ("b", ""), ("c", "1=2")];
+        assert_eq!(
+            parameters.pairs,
+            pairs.map(|(name, value)| (name.to_owned(), value.to_owned()))
+        );
     }
 
     #[test]

@@ -156,8 +156,12 @@ impl QueryRequest {
         const ASKS: &[u8] = b"service";
         let text = &self.text.bytes;
         let asks = |text: &[u8]| {
-            let mut windows = text.windows(ASKS.len());
-            windows.any(|window| window.eq_ignore_ascii_case(ASKS))
+            let is_at = |at| {
+                text[at..]
+                    .get(..ASKS.len())
+                    .is_some_and(|word| word.eq_ignore_ascii_case(ASKS))
+            };
+            memchr::memchr2_iter(b's', b'S', text).any(is_at)
         };
         let is_plain = self.explain.is_none() && !self.profile && !text.contains(&b'\\');
         is_plain && text.len() <= TEXT_BYTES && !asks(text)
