@@ -399,6 +399,22 @@ mod tests {
     }
 
     #[test]
+    fn few_stars_are_remembered_and_each_stays_the_same() {
+        let sets = gather([(1, 7), (1, 8), (2, 7), (2, 8), (2, 8), (3, 7)]);
+        let star = |predicates: &[TermId]| sets.star(predicates).map(|star| (*star).clone());
+        let both = [TermId(7), TermId(8)];
+        let before = star(&both);
+        for length in 1..=2 * STARS_REMEMBERED {
+            star(&vec![TermId(7); length % 64 + 1]);
+            star(&[TermId(7), TermId(length as u64)]);
+            assert!(sets.stars.0.read().len() <= STARS_REMEMBERED);
+        }
+        assert_eq!(star(&both), before);
+        // What is remembered is no part of the sets.
+        assert_eq!(sets, sets.clone());
+    }
+
+    #[test]
     fn rare_sets_are_given_up_and_their_subjects_counted() {
         let common = (0..1000).map(|subject| (subject + 1, 1));
         let rare = (0..SETS_COUNTED as u64 + 7).map(|n| (n + 10_000, n + 2));

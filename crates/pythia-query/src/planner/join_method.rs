@@ -234,9 +234,9 @@ impl Joined {
         })
     }
 
-    /// Returns the cost of testing the terms that lists have in common, of which the shortest has this length and which leave
-    /// this many solutions. That number is a guess: lists of constants that go together have up to the shortest in common. The
-    /// mean of the two numbers is taken.
+    /// Returns the cost of testing each term that lists have in common. `rows` solutions are expected with them, and the
+    /// shortest list has `shortest` terms. The expected number is often far too low, because constants go together: all of the
+    /// shortest list may be in the others. The geometric mean of the two numbers is taken.
     pub(super) fn tests_cost(&self, rows: f64, shortest: f64) -> f64 {
         let common = (rows / self.rows.max(1.0)).max(1.0);
         self.visits((common * shortest).sqrt())

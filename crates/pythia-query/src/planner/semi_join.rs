@@ -28,8 +28,8 @@ const MATCHES_PER_SOLUTION: f64 = 4.0;
 const TESTS_PER_SOLUTIONS: f64 = 1.5;
 /// Cost of joining the group with one solution to begin with, in microseconds.
 const BEGIN: f64 = 0.1;
-/// Least number of matches of each pattern of the group for which it is asked whether its rows are many enough to hash a
-/// pattern; to ask costs as much as to test this number of rows.
+/// Least number of matches of each pattern of the group for which hashing is considered, which costs as much as testing this
+/// number of rows.
 const HASHED_BEFORE_MIN: f64 = 16.0;
 /// Number of solutions that are hashed in the time of testing one row.
 const HASHED_PER_TEST: f64 = 4.0;
@@ -54,8 +54,7 @@ impl Planner<'_> {
         if builder.nested || !self.has_patterns_alone(group, graph) {
             return Ok(taken);
         }
-        let is_not_exists = |filter: &GroupFilter<'_>| matches!(filter.expression, Expression::Not(exists) if matches!(**exists, Expression::Exists(_)));
-        if !group.filters.iter().any(is_not_exists) {
+        if !group.filters.iter().any(|f| is_not_exists(f.expression)) {
             return Ok(taken);
         }
         let matches = self.least_matches(group, graph)?;
@@ -306,6 +305,13 @@ impl Planner<'_> {
         let elements = self.elements(&mut Builder::new(), group, graph)?;
         Ok(elements.map_or(0.0, |(elements, _)| fewest_matches(&elements)))
     }
+}
+
+fn is_not_exists(expression: &Expression) -> bool {
+    let Expression::Not(inner) = expression else {
+        return false;
+    };
+    matches!(**inner, Expression::Exists(_))
 }
 
 /// Returns the number of matches of the triple pattern that has the fewest.
