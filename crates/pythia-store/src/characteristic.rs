@@ -77,7 +77,7 @@ impl Clone for RememberedStars {
 }
 
 impl PartialEq for RememberedStars {
-    /// What is remembered follows from the sets.
+    /// Returns true: equal sets have equal stars, remembered or not.
     fn eq(&self, _: &Self) -> bool {
         true
     }

@@ -187,7 +187,7 @@ fn bytes(text: &str) -> Option<usize> {
 }
 
 /// Decodes a name or a value (WHATWG URL §5.1). The error is the place of a byte that is not percent-encoded UTF-8, which the
-/// standard would replace.
+/// standard would replace. (The crates `form_urlencoded` and `percent-encoding` replace it, too, so each text was decoded twice.)
 fn decode(text: &[u8]) -> Result<String, usize> {
     let digit = |at: usize| text.get(at).and_then(|byte| char::from(*byte).to_digit(16));
     let mut decoded = Vec::with_capacity(text.len());
