@@ -8,7 +8,6 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
-use datafusion_execution::TaskContext;
 use datafusion_execution::config::SessionConfig;
 use datafusion_execution::runtime_env::{RuntimeEnv, RuntimeEnvBuilder};
 use datafusion_physical_plan::ExecutionPlan;
@@ -27,7 +26,7 @@ use crate::planner::visible::visible;
 use pythia_exec::error::QueryError;
 use pythia_exec::exec::context::{QueryContext, Recorded, VisibleTerms};
 use pythia_exec::exec::explained::explain;
-use pythia_exec::exec::node::lower;
+use pythia_exec::exec::node::{lower, start};
 use pythia_exec::explain::PlanNode;
 use pythia_exec::expression::{CustomFunctions, EvaluationContext, TermResolver, Warnings};
 use pythia_exec::limits::governor::{Governor, Held, MemoryBudget, Overstay};
@@ -148,7 +147,6 @@ pub struct PreparedQuery {
     form: Form,
     row_limit: Option<u64>,
     context: Arc<QueryContext>,
-    task: Arc<TaskContext>,
 }
 
 impl Engine {
@@ -307,7 +305,6 @@ impl Engine {
             plan,
             variables,
             form,
-            task: context.task(),
             row_limit: options.row_limit,
             context,
         })
@@ -330,10 +327,9 @@ fn evaluation(
         None => Arc::new(snapshot.clone()),
         Some(visible) => Arc::new(VisibleTerms::new(snapshot, visible, &governor)),
     };
-    EvaluationContext::new(resolver)
+    EvaluationContext::new(resolver, governor)
         .with_functions(Arc::clone(&options.functions))
         .with_service(options.service.clone())
-        .with_governor(governor)
 }
 
 impl PreparedQuery {
@@ -375,7 +371,7 @@ impl PreparedQuery {
     /// Runs the query. Solutions are computed on demand.
     pub fn execute(&self) -> Result<Results, QueryError> {
         self.context.clear_profile();
-        let stream = self.plan.execute(0, Arc::clone(&self.task))?;
+        let stream = start(&self.plan, &self.context)?;
         let mut solutions =
             SolutionStream::new(self.variables.clone(), stream, Arc::clone(&self.context));
         Ok(match &self.form {

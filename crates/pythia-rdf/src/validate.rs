@@ -71,8 +71,8 @@ const CLASSES: [u8; 256] = {
 /// Returns whether a quick check shows that this is a valid IRI of the most common kind. If not, it may still be
 /// valid.
 ///
-/// The common kind is `http[s]://`, a host of ASCII letters and digits, then everything that RFC 3986 allows
-/// without escapes.
+/// The common kind is `http[s]://`, a host of ASCII letters and digits, perhaps a port, then everything that RFC 3986
+/// allows without escapes.
 fn is_plain_http_iri(bytes: &[u8]) -> bool {
     let rest = bytes.strip_prefix(b"http").unwrap_or_default();
     let rest = rest.strip_prefix(b"s").unwrap_or(rest);
@@ -84,6 +84,13 @@ fn is_plain_http_iri(bytes: &[u8]) -> bool {
         .take_while(|byte| CLASSES[usize::from(**byte)] == HOST)
         .count();
     let (host, tail) = rest.split_at(host_length);
+    let tail = match tail.strip_prefix(b":") {
+        Some(tail) => {
+            let digits = tail.iter().take_while(|byte| byte.is_ascii_digit());
+            &tail[digits.count()..]
+        }
+        None => tail,
+    };
     if host.is_empty()
         || tail
             .first()
@@ -119,7 +126,7 @@ mod tests {
         #![proptest_config(ProptestConfig::with_cases(20_000))]
 
         #[test]
-        fn what_is_valid_at_a_glance_is_valid(iri in "https?:?//?[a-z0-9.~_@:%\\[é-]{0,6}[/?#]?[!-~]{0,6}[/?#]?[!-~é]{0,3}") {
+        fn what_is_valid_at_a_glance_is_valid(iri in "https?:?//?[a-z0-9.~_@:%\\[é-]{0,6}:?[0-9:a]{0,3}[/?#]?[!-~]{0,6}[/?#]?[!-~é]{0,3}") {
             if is_plain_http_iri(iri.as_bytes()) {
                 prop_assert!(Iri::parse(iri.as_str()).is_ok(), "{}", iri);
             }
@@ -134,6 +141,8 @@ mod tests {
             "http://e",
             "http://e#a",
             "http://e.org/a:b@c",
+            "http://127.0.0.1:7878/sparql",
+            "https://e.org:443?a:b",
         ] {
             assert!(is_plain_http_iri(iri.as_bytes()), "{iri}");
         }

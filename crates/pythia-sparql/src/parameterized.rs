@@ -341,7 +341,7 @@ fn constant<'t>(
             let has_scheme = ["<http://", "<https://"]
                 .iter()
                 .any(|start| token.text.starts_with(start));
-            let is_odd = token.text.contains("/.") || token.text.contains(['(', '[', '\\']);
+            let is_odd = token.text.contains("/.") || token.text.contains(['[', '\\']);
             has_scheme && !is_odd && next != Some("(") && !follows(&["^^", "FROM", "NAMED"])
         }
         // Strings with escapes, long ones and the separator of GROUP_CONCAT are not free.

@@ -9,7 +9,7 @@ use pythia_store::GraphFilter;
 
 use super::batch::{id_columns, record_batch};
 use super::context::QueryContext;
-use super::node::{compile_plan, nodes};
+use super::node::{compile_plan, nodes, start};
 use super::solutions::{Execute, NextBatch, Solutions, pull, solutions_of};
 use super::subquery::Subquery;
 use crate::error::QueryError;
@@ -118,7 +118,7 @@ impl Running {
             columns: self.each.variables.iter().map(column_of).collect(),
             own: column_of(&self.each.graph),
             first,
-            solutions: nodes(plan).execute(0, context.task())?,
+            solutions: start(&nodes(plan), context)?,
         });
         Ok(())
     }

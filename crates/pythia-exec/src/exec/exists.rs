@@ -18,7 +18,7 @@ use super::compile::compile_steps;
 use super::context::QueryContext;
 use super::exists_tests::{ExistsState, FedPattern, Known, TestMethod};
 use super::inside::{Tested, Together};
-use super::node::{compile_plan, nodes};
+use super::node::{compile_plan, nodes, start};
 use super::pipeline::build;
 use super::solutions::pull;
 use super::subquery::{FedPipeline, Subquery, placeholder};
@@ -313,7 +313,7 @@ impl Exists {
             let mut first = Tested::First { plan, has_run };
             query.inside.keep_test(self.number, bound, &mut first);
         }
-        let mut solutions = nodes(plan).execute(0, query.task())?;
+        let mut solutions = start(&nodes(plan), query)?;
         let found = loop {
             let batch = pull(&mut solutions).now_or_never();
             match batch.expect("our operators compute; they never wait for another task")? {

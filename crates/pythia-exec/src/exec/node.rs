@@ -5,7 +5,7 @@
 //! task context.
 
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use arrow::datatypes::SchemaRef;
 use datafusion_common::Result;
@@ -40,7 +40,9 @@ pub struct SolutionExec {
     pub(super) operator: Arc<Operator>,
     inputs: Vec<Arc<dyn ExecutionPlan>>,
     variables: Vec<Variable>,
-    properties: Arc<PlanProperties>,
+    schema: SchemaRef,
+    /// Made when DataFusion asks for them.
+    properties: OnceLock<Arc<PlanProperties>>,
     pub(super) cost: CostId,
     pub(super) estimated_rows: Option<f64>,
     /// Solutions shared with the other nodes that have the same ones.
@@ -104,21 +106,30 @@ fn nodes_with(plan: Plan, commons: &mut Commons, limited: bool) -> Arc<dyn Execu
     if let Some(common) = &common {
         common.add_node();
     }
-    let properties = PlanProperties::new(
-        EquivalenceProperties::new(schema_of(&variables)),
-        Partitioning::UnknownPartitioning(1),
-        EmissionType::Incremental,
-        Boundedness::Bounded,
-    );
     Arc::new(SolutionExec {
         operator: Arc::from(operator),
         inputs,
+        schema: schema_of(&variables),
         variables,
-        properties: Arc::new(properties),
+        properties: OnceLock::new(),
         cost,
         estimated_rows,
         common,
     })
+}
+
+/// Starts a plan in a running query.
+pub fn start(
+    plan: &Arc<dyn ExecutionPlan>,
+    context: &Arc<QueryContext>,
+) -> Result<Solutions, QueryError> {
+    match plan.downcast_ref::<SolutionExec>() {
+        // Only inputs take the context from a task.
+        Some(node) if node.inputs.is_empty() && node.common.is_none() => {
+            Ok(node.run(Vec::new(), context))
+        }
+        _ => Ok(plan.execute(0, context.task())?),
+    }
 }
 
 /// Lets steps begin with few rows: the scan at the start of the pattern, and joins with a table.
@@ -186,13 +197,25 @@ impl Execute for Operator {
 }
 
 impl SolutionExec {
-    /// Starts the inputs and the operator.
-    fn run(&self, partition: usize, task: &Arc<TaskContext>) -> Result<Solutions> {
+    /// Starts the inputs.
+    fn start_inputs(&self, partition: usize, task: &Arc<TaskContext>) -> Result<Vec<Solutions>> {
         let inputs = self.inputs.iter();
         let inputs = inputs.map(|input| input.execute(partition, Arc::clone(task)));
-        let inputs = inputs.collect::<Result<Vec<_>>>()?;
-        let context = QueryContext::of(task)?;
-        Ok(self.operator.run(inputs, self.schema(), context))
+        inputs.collect()
+    }
+
+    /// Starts the operator on started inputs.
+    fn run(&self, inputs: Vec<Solutions>, context: &Arc<QueryContext>) -> Solutions {
+        let schema = Arc::clone(&self.schema);
+        let solutions = self.operator.run(inputs, schema, Arc::clone(context));
+        self.measured(solutions, context)
+    }
+
+    fn measured(&self, solutions: Solutions, context: &QueryContext) -> Solutions {
+        match &context.profile {
+            Some(profile) => measured(solutions, self.cost, Arc::clone(profile)),
+            None => solutions,
+        }
     }
 }
 
@@ -209,7 +232,18 @@ impl ExecutionPlan for SolutionExec {
     }
 
     fn properties(&self) -> &Arc<PlanProperties> {
-        &self.properties
+        self.properties.get_or_init(|| {
+            Arc::new(PlanProperties::new(
+                EquivalenceProperties::new(Arc::clone(&self.schema)),
+                Partitioning::UnknownPartitioning(1),
+                EmissionType::Incremental,
+                Boundedness::Bounded,
+            ))
+        })
+    }
+
+    fn schema(&self) -> SchemaRef {
+        Arc::clone(&self.schema)
     }
 
     fn children(&self) -> Vec<&Arc<dyn ExecutionPlan>> {
@@ -246,18 +280,15 @@ impl ExecutionPlan for SolutionExec {
 
     fn execute(&self, partition: usize, task: Arc<TaskContext>) -> Result<Solutions> {
         let context = QueryContext::of(&task)?;
-        let profile = context.profile.clone();
-        let solutions = match &self.common {
-            Some(common) => {
-                let node = self.clone();
-                let governor = context.evaluation.governor();
-                common.solutions(self.schema(), governor, move || node.run(partition, &task))
-            }
-            None => self.run(partition, &task)?,
+        let Some(common) = &self.common else {
+            return Ok(self.run(self.start_inputs(partition, &task)?, &context));
         };
-        Ok(match profile {
-            Some(profile) => measured(solutions, self.cost, profile),
-            None => solutions,
-        })
+        let (node, shared) = (self.clone(), Arc::clone(&context));
+        let governor = context.evaluation.governor();
+        let solutions = common.solutions(self.schema(), governor, move || {
+            let inputs = node.start_inputs(partition, &task)?;
+            Ok(node.operator.run(inputs, node.schema(), shared))
+        });
+        Ok(self.measured(solutions, &context))
     }
 }

@@ -74,14 +74,14 @@ impl Random {
 }
 
 impl EvaluationContext {
-    /// Makes a context over a dictionary.
-    pub fn new(resolver: Arc<dyn TermResolver>) -> Self {
+    /// Makes a context over a dictionary, within the limits of a query.
+    pub fn new(resolver: Arc<dyn TermResolver>, governor: Arc<Governor>) -> Self {
         Self {
             resolver,
             terms: Arc::new(TermTable::new()),
             base_iri: None,
             functions: Arc::default(),
-            governor: Arc::new(Governor::unlimited()),
+            governor,
             service: None,
             state: Arc::default(),
         }
@@ -124,8 +124,8 @@ impl EvaluationContext {
     }
 
     /// Sets the query's limits.
-    #[must_use]
-    pub fn with_governor(mut self, governor: Arc<Governor>) -> Self {
+    #[cfg(test)]
+    pub(crate) fn with_governor(mut self, governor: Arc<Governor>) -> Self {
         self.governor = governor;
         self
     }
@@ -402,8 +402,7 @@ mod tests {
         });
         let governor = Arc::new(Governor::with_memory(8 << 20));
         let resolver: Arc<dyn TermResolver> = Arc::<Texts>::clone(&texts);
-        let context = EvaluationContext::new(resolver);
-        let context = context.with_governor(Arc::clone(&governor));
+        let context = EvaluationContext::new(resolver, Arc::clone(&governor));
         let ids: Vec<TermId> = (0..count)
             .map(|n| TermId::new(TermKind::String, n))
             .collect();

@@ -15,6 +15,7 @@ use spargebra::{Query, SparqlParser};
 use super::context::EvaluationContext;
 use super::table::{FoundTerm, TermReader, TermResolver};
 use crate::error::QueryError;
+use crate::limits::governor::Governor;
 
 /// A sorted dictionary.
 #[derive(Default)]
@@ -89,10 +90,15 @@ fn sort_key(term: &Term) -> (String, String) {
     }
 }
 
+/// Makes a context without limits over a dictionary.
+pub(crate) fn context_over(dictionary: Arc<dyn TermResolver>) -> EvaluationContext {
+    EvaluationContext::new(dictionary, Arc::new(Governor::unlimited()))
+}
+
 /// Makes a context over a dictionary of these terms.
 pub(crate) fn context(terms: impl IntoIterator<Item = Term>) -> EvaluationContext {
     let now: DateTime = "2024-05-06T07:08:09Z".parse().expect("a dateTime");
-    EvaluationContext::new(Arc::new(MemoryDictionary::new(terms)))
+    context_over(Arc::new(MemoryDictionary::new(terms)))
         .with_now(now)
         .with_seed([7; 32])
 }

@@ -593,7 +593,8 @@ fn cheap_conditions_spare_text() {
     ];
     let dictionary = super::testing::MemoryDictionary::new(terms.iter().cloned());
     let now = "2024-01-01T00:00:00Z".parse().expect("a dateTime");
-    let context = EvaluationContext::new(std::sync::Arc::new(Guarded(dictionary))).with_now(now);
+    let context =
+        super::testing::context_over(std::sync::Arc::new(Guarded(dictionary))).with_now(now);
     let id = |term: &Term| context.intern(term.clone()).expect("interned").0;
     let labels = [id(&terms[0]), id(&terms[1])];
     let types = [id(&terms[2]), id(&terms[3])];

@@ -8,7 +8,7 @@ use super::builder::Builder;
 use super::cached::push_cached;
 use super::element::{Element, FilterHint, Kinds, PatternGraph, PatternTerm, Triple};
 use super::group::Placement;
-use super::join_method::JoinMethod;
+use super::join_method::{JoinMethod, Joined};
 use super::order::{OrderSearch, Start, members_of};
 use super::rejected::described;
 use super::set_estimate::members;
@@ -82,6 +82,23 @@ impl Planner<'_> {
             left.retain(|&element| !joined[element]);
         }
         Ok(())
+    }
+
+    /// Matches the only pattern of a query in the cheapest way. There is nothing to search.
+    pub(super) fn join_lone(&self, builder: &mut Builder, triple: &Triple) {
+        let joined = Joined {
+            rows: 1.0,
+            distinct: vec![0.0; builder.slots.len()],
+            sorted: None,
+            unit: true,
+            reads: self.snapshot.estimates().read_costs(),
+        };
+        let mut methods = Vec::new();
+        joined.triple_methods(triple, triple.count, &mut methods);
+        let cheapest = methods.iter().min_by(|a, b| a.cost.total_cmp(&b.cost));
+        let method = cheapest.expect("each pattern has a method");
+        push_triple(builder, self.snapshot, triple, method);
+        builder.known.sorted = method.sorted;
     }
 
     fn join_element(

@@ -250,6 +250,16 @@ impl Planner<'_> {
             self.placed(builder, &mut placement)?;
             return Ok(());
         }
+        if let [Element::Triple(triple)] = &elements[..]
+            && self.is_lone
+            && operands.is_empty()
+            && builder.is_unit()
+        {
+            self.placed(builder, &mut placement)?;
+            self.join_lone(builder, triple);
+            self.placed(builder, &mut placement)?;
+            return Ok(());
+        }
         for (place, pattern) in operands.iter().enumerate() {
             let operand = self.operand(builder, place, pattern, placement.graph)?;
             elements.push(Element::Operand(operand));

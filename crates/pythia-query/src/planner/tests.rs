@@ -65,7 +65,7 @@ fn checks(snapshot: &Snapshot, text: &str, checks_max: u64) -> Result<u64, Query
     let pattern = pattern_of(&mut query);
     let governor = Arc::new(Governor::unlimited().with_checks_max(checks_max));
     let resolver = Arc::new(snapshot.clone());
-    let evaluation = EvaluationContext::new(resolver).with_governor(Arc::clone(&governor));
+    let evaluation = EvaluationContext::new(resolver, Arc::clone(&governor));
     let dataset = Dataset::of_query(None, false, &evaluation, None)?;
     let planner = Planner::new(snapshot, &evaluation, &dataset);
     planner.plan(pattern, &dataset.default, Some(&in_scope(pattern)))?;

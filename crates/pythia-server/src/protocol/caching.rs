@@ -93,8 +93,11 @@ impl Tags<'_> {
         let mut hash = Hash(Sha256::new());
         hash.text(kind);
         hash.0.update(self.store.0);
-        // Rules are equal if and only if they are printed alike.
-        hash.text(&format!("{:?}", self.visible));
+        match self.visible.is_all() {
+            true => hash.text("*"),
+            // Rules are equal if and only if they are printed alike, as lists.
+            false => hash.text(&format!("{:?}", self.visible)),
+        }
         hash
     }
 }

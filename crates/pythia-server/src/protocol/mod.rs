@@ -305,8 +305,7 @@ pub(crate) fn base_of(parts: &Parts) -> Option<String> {
         false => "http",
     };
     let base = [scheme, "://", host, uri.path()].concat();
-    let is_iri = oxrdf::NamedNodeRef::new(&base).is_ok();
-    is_iri.then_some(base)
+    pythia_rdf::is_iri(&base).then_some(base)
 }
 
 /// Makes the error for a client that accepts none of these formats.

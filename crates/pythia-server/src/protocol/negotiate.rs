@@ -42,6 +42,16 @@ pub(crate) fn negotiate(
     let Some(accept) = accept else {
         return formats.first().copied();
     };
+    // Most clients name the server's first choice first.
+    let first = accept.as_bytes().split(|byte| *byte == b',').next();
+    let named = first.map(<[u8]>::trim_ascii);
+    let is_named = |format: &&ResultFormat| {
+        let mut names = format.media_types().iter();
+        names.any(|name| named.is_some_and(|named| named.eq_ignore_ascii_case(name.as_bytes())))
+    };
+    if let Some(format) = formats.first().filter(is_named) {
+        return Some(*format);
+    }
     let ranges: Vec<Range<'_>> = std::str::from_utf8(accept.as_bytes())
         .unwrap_or_default()
         .split(',')

@@ -79,7 +79,7 @@ const PAIRS: &[(&str, &str)] = &[
         "CONSTRUCT { ?s <http://e/p> 'made' } { ?s !(<http://e/a>|^<http://e/b>) ?o OPTIONAL { ?o ?q 7 FILTER(?o != 'n') } }",
         "CONSTRUCT { ?s <http://e/q> 'done' } { ?s !(<http://e/c>|^<http://e/d>) ?o OPTIONAL { ?o ?q 8 FILTER(?o != 'm') } }",
     ),
-    ("DESCRIBE <http://e/a>", "DESCRIBE <http://e/b>"),
+    ("DESCRIBE <http://e/a>", "DESCRIBE <http://e/b_(film)>"),
     (
         "SELECT (COUNT(*) * 1 AS ?n) (SUM(?x * 2) AS ?m) { ?s ?p ?x FILTER NOT EXISTS { ?s <http://e/p> 3 } } \
          GROUP BY ?s HAVING (MAX(?x) > 4) ORDER BY (?s = <http://e/a>)",
@@ -176,6 +176,8 @@ const DIFFERENT: &[&[&str]] = &[
         "PREFIX http: <http://e/> SELECT * { ?s ?p ?a FILTER(?a<http:x&&?b>?c\n) }",
         "PREFIX http: <http://e/> SELECT * { ?s ?p ?a FILTER(?a<http://x&&?b>?c\n) }",
         "PREFIX http: <http://e/> SELECT * { ?s ?p ?a FILTER(?a<http://y&&?b>?c\n) }",
+        "PREFIX http: <http://e/> SELECT * { ?s ?p ?a FILTER(?a<http://x(?b)>?c\n) }",
+        "PREFIX http: <http://e/> SELECT * { ?s ?p ?a FILTER(?a<http://y(?b)>?c\n) }",
     ],
     &[
         "SELECT * { ?s ?p '''a\nb''' , 'a\\nb' }",

@@ -6,44 +6,75 @@ use std::io::{self, Write};
 use oxrdf::{BaseDirection, Literal, NamedNode, Term, Variable};
 use pythia_query::{Path, SolutionBatch};
 
-/// A writer of one table.
+/// Bytes of text that are handed on together.
+const BUFFER_BYTES: usize = 8 << 10;
+
+/// A writer of one table. Rows are put together in a buffer.
 pub(super) struct JsonWriter<W> {
     out: W,
+    buffer: Vec<u8>,
+    /// The name of each column as the key of a member.
+    keys: Vec<Vec<u8>>,
     is_empty: bool,
 }
 
 impl<W: Write> JsonWriter<W> {
-    pub(super) fn start(mut out: W, variables: &[Variable]) -> io::Result<Self> {
-        out.write_all(br#"{"head":{"vars":["#)?;
-        separated(&mut out, variables, |out, variable| {
-            string(out, variable.as_str())
+    pub(super) fn start(out: W, variables: &[Variable]) -> io::Result<Self> {
+        let mut buffer = br#"{"head":{"vars":["#.to_vec();
+        separated(&mut buffer, variables, |buffer, variable| {
+            string(buffer, variable.as_str())
         })?;
-        out.write_all(br#"]},"results":{"bindings":["#)?;
+        buffer.extend_from_slice(br#"]},"results":{"bindings":["#);
+        let keys = variables.iter().map(|variable| {
+            let mut key = Vec::new();
+            string(&mut key, variable.as_str())?;
+            key.push(b':');
+            Ok(key)
+        });
         Ok(Self {
             out,
+            keys: keys.collect::<io::Result<_>>()?,
+            buffer,
             is_empty: true,
         })
     }
 
-    pub(super) fn row(&mut self, batch: &SolutionBatch, row: usize) -> io::Result<()> {
-        let out = &mut self.out;
-        if !std::mem::take(&mut self.is_empty) {
-            out.write_all(b",")?;
+    /// Writes the rows of a batch.
+    pub(super) fn batch(&mut self, batch: &SolutionBatch) -> io::Result<()> {
+        for row in 0..batch.len() {
+            self.row(batch, row)?;
+            if self.buffer.len() >= BUFFER_BYTES {
+                self.hand_on()?;
+            }
         }
-        out.write_all(b"{")?;
-        let bound = batch
-            .row(row)
-            .filter_map(|(name, term)| Some((name, term?)));
-        separated(out, bound, |out, (name, value)| {
-            string(out, name.as_str())?;
-            out.write_all(b":")?;
-            term(out, value)
+        self.hand_on()
+    }
+
+    fn row(&mut self, batch: &SolutionBatch, row: usize) -> io::Result<()> {
+        let buffer = &mut self.buffer;
+        if !std::mem::take(&mut self.is_empty) {
+            buffer.push(b',');
+        }
+        buffer.push(b'{');
+        let keys = self.keys.iter().enumerate();
+        let bound = keys.filter_map(|(column, key)| Some((key, batch.term(row, column)?)));
+        separated(buffer, bound, |buffer, (key, value)| {
+            buffer.extend_from_slice(key);
+            term(buffer, value)
         })?;
-        out.write_all(b"}")
+        buffer.push(b'}');
+        Ok(())
+    }
+
+    fn hand_on(&mut self) -> io::Result<()> {
+        self.out.write_all(&self.buffer)?;
+        self.buffer.clear();
+        Ok(())
     }
 
     pub(super) fn finish(mut self) -> io::Result<()> {
-        self.out.write_all(b"]}}")
+        self.buffer.extend_from_slice(b"]}}");
+        self.hand_on()
     }
 }
 

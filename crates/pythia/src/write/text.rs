@@ -95,19 +95,17 @@ impl<W: Write> TableWriter<W> {
     }
 
     fn write(&mut self, batch: &SolutionBatch) -> io::Result<()> {
-        for row in 0..batch.len() {
-            match self {
-                Self::Csv(out) => write_csv_row(out, batch, row)?,
-                Self::Json(writer) => writer.row(batch, row)?,
-                Self::Other(writer) => {
-                    let bound = batch
-                        .row(row)
-                        .filter_map(|(variable, term)| Some((variable.as_ref(), term?.as_ref())));
-                    writer.serialize(bound)?;
-                }
-            }
+        let mut rows = 0..batch.len();
+        match self {
+            Self::Csv(out) => rows.try_for_each(|row| write_csv_row(out, batch, row)),
+            Self::Json(writer) => writer.batch(batch),
+            Self::Other(writer) => rows.try_for_each(|row| {
+                let bound = batch
+                    .row(row)
+                    .filter_map(|(variable, term)| Some((variable.as_ref(), term?.as_ref())));
+                writer.serialize(bound)
+            }),
         }
-        Ok(())
     }
 
     fn finish(self) -> io::Result<()> {

@@ -190,6 +190,33 @@ fn shape(database: &Database, query: &str, explain: bool) -> Vec<(String, String
 }
 
 #[test]
+fn a_pattern_alone_is_matched_as_the_search_says() {
+    let database = database(&items(2000));
+    let (s, p, o) = ("<http://e/7>", "<http://e/next>", "<http://e/52>");
+    for text in [
+        "?s ?p ?o".to_owned(),
+        format!("{s} ?p ?o"),
+        format!("?s {p} ?o"),
+        format!("?s ?p {o}"),
+        format!("{s} {p} ?o"),
+        format!("{s} ?p {o}"),
+        format!("?s {p} {o}"),
+        format!("{s} {p} {o}"),
+        format!("?s {p} ?s"),
+    ] {
+        let query = format!("SELECT * {{ {text} }}");
+        let named = |explain| {
+            let parts = shape(&database, &query, explain).into_iter();
+            parts
+                .map(|(operator, detail, _)| (operator, detail))
+                .collect::<Vec<_>>()
+        };
+        // Without EXPLAIN there is no search.
+        assert_eq!(named(false), named(true), "{text}");
+    }
+}
+
+#[test]
 fn each_ordered_step_shows_its_cost_and_what_was_rejected() {
     let database = database(&items(2000));
     let query = "SELECT * { ?s <http://e/label> ?l ; <http://e/rare> ?r ; <http://e/next> ?n . ?n <http://e/type> ?t }";

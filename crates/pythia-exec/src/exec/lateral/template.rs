@@ -7,7 +7,7 @@ use hashbrown::HashMap;
 
 use crate::error::QueryError;
 use crate::exec::context::QueryContext;
-use crate::exec::node::{compile_plan, nodes};
+use crate::exec::node::{self, compile_plan, nodes};
 use crate::exec::solutions::Solutions;
 use crate::exec::subquery::{Subquery, placeholder};
 use crate::exec::templates::Template;
@@ -62,7 +62,7 @@ pub(super) fn start(
     template.runs.fetch_add(1, Ordering::Relaxed);
     let mut plan = template.plan.clone();
     replace(&mut plan, &ids.collect());
-    Ok(nodes(plan).execute(0, context.task())?)
+    node::start(&nodes(plan), context)
 }
 
 /// Replaces ids wherever the planner inserts terms.

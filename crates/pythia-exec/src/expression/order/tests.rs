@@ -3,7 +3,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::expression::TermReader;
-use crate::expression::testing::{context, term};
+use crate::expression::testing::{context, context_over, term};
 
 /// Returns terms in order; those in one group are equal.
 fn ordered() -> Vec<Vec<Term>> {
@@ -155,7 +155,7 @@ fn many_rows_are_sorted_in_chunks_and_merged() {
             TermId::PAYLOAD_MAX
         }
     }
-    let context = EvaluationContext::new(std::sync::Arc::new(Sorted)).with_now(context.now());
+    let context = context_over(std::sync::Arc::new(Sorted)).with_now(context.now());
     let keys = keys_of(&[column], &context);
     let mut checks = 0;
     let order = keys.order(|| {
@@ -228,7 +228,7 @@ fn a_sorted_dictionary_is_not_read() {
         }
     }
     let now = "2024-01-01T00:00:00Z".parse().expect("a dateTime");
-    let context = EvaluationContext::new(std::sync::Arc::new(Unreadable)).with_now(now);
+    let context = context_over(std::sync::Arc::new(Unreadable)).with_now(now);
     let date = context
         .intern(term("\"2024-01-01\"^^xsd:date"))
         .expect("interned")
