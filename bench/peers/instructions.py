@@ -136,7 +136,8 @@ def of_queries(program, folder, log):
     processes.run([program, "load", "--quiet", "-l", store, folder / "queries.nt"], log)
     toggles = ["--collect-atstart=no", f"--toggle-collect={FUNCTION}", f"--dump-after={FUNCTION}"]
     answers = folder / "answers.json"
-    counted = callgrind(folder / "queries", toggles, [program, "bench", "queries", "-l", store, "--serialize", "--runs", "1",
+    counted = callgrind(folder / "queries", toggles, [program, "bench", "queries", "-l", store, "--threads", "1",
+                                                      "--serialize", "--runs", "1",
                                                       "--json", answers, QUERIES], log)
     queries = json.loads(answers.read_text(encoding="utf-8"))["queries"]
     for query in queries:

@@ -1,5 +1,6 @@
 //! Arguments shared by several commands.
 
+use std::num::NonZero;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -40,6 +41,10 @@ pub(crate) struct LimitArguments {
     /// disk]
     #[arg(long, env = "PYTHIA_SPILL_LIMIT", value_name = "SIZE", value_parser = bytes)]
     pub(crate) spill_limit: Option<usize>,
+
+    /// Threads that compute queries at once [default: the number of cores]
+    #[arg(long, env = "PYTHIA_THREADS", value_name = "NUMBER")]
+    pub(crate) threads: Option<NonZero<usize>>,
 }
 
 impl LimitArguments {
@@ -50,6 +55,7 @@ impl LimitArguments {
             memory_bytes: self.memory,
             spill_folder: self.spill_folder.clone(),
             spill_bytes: self.spill_limit.map_or(u64::MAX, |bytes| bytes as u64),
+            threads: self.threads,
             write: None,
         }
     }

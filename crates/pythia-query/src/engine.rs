@@ -3,13 +3,14 @@
 mod written;
 
 use std::fmt;
+use std::num::NonZero;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
 use datafusion_execution::config::SessionConfig;
-use datafusion_execution::runtime_env::{RuntimeEnv, RuntimeEnvBuilder};
+use datafusion_execution::runtime_env::RuntimeEnvBuilder;
 use datafusion_physical_plan::ExecutionPlan;
 use oxrdf::Variable;
 use pythia_sparql::scope::in_scope;
@@ -24,11 +25,12 @@ use crate::planner::Planner;
 use crate::planner::exists::Subqueries;
 use crate::planner::visible::visible;
 use pythia_exec::error::QueryError;
-use pythia_exec::exec::context::{QueryContext, Recorded, VisibleTerms};
+use pythia_exec::exec::context::{QueryContext, Recorded, Resources, VisibleTerms};
 use pythia_exec::exec::explained::explain;
 use pythia_exec::exec::node::{lower, start};
 use pythia_exec::explain::PlanNode;
 use pythia_exec::expression::{CustomFunctions, EvaluationContext, TermResolver, Warnings};
+use pythia_exec::limits::cores::Cores;
 use pythia_exec::limits::governor::{Governor, Held, MemoryBudget, Overstay};
 use pythia_exec::limits::spill::SpillSpace;
 use pythia_exec::limits::spill::bytes::SpilledBytes;
@@ -45,8 +47,7 @@ use pythia_exec::service::ServiceHandler;
 /// process.
 #[derive(Debug)]
 pub struct Engine {
-    runtime: Arc<RuntimeEnv>,
-    config: SessionConfig,
+    resources: Resources,
     memory: Arc<MemoryBudget>,
     spill: Arc<SpillSpace>,
     parsed: ParameterizedQueries,
@@ -62,9 +63,12 @@ pub struct EngineOptions {
     pub spill_folder: Option<PathBuf>,
     /// Maximum bytes of temporary files; beyond it, a query fails with [`QueryError::Spill`].
     pub spill_bytes: u64,
+    /// Threads that compute at once: those of the queries, and helpers of those that run long. Queries do not wait for
+    /// threads. `None` is the number of the machine's cores.
+    pub threads: Option<NonZero<usize>>,
 }
 
-/// Memory and temporary files in use by running queries.
+/// Memory, temporary files and threads of queries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Usage {
     /// Bytes of memory held by running queries.
@@ -73,6 +77,8 @@ pub struct Usage {
     pub spill_bytes: u64,
     /// Bytes written to temporary files since the engine was created.
     pub spilled_bytes: u64,
+    /// Number of times that a further thread helped a query since the engine was created.
+    pub helped: u64,
 }
 
 /// Limits and permissions of one query.
@@ -157,8 +163,11 @@ impl Engine {
             .clone()
             .unwrap_or_else(std::env::temp_dir);
         Ok(Self {
-            runtime: RuntimeEnvBuilder::new().build_arc()?,
-            config: SessionConfig::new(),
+            resources: Resources {
+                runtime: RuntimeEnvBuilder::new().build_arc()?,
+                config: SessionConfig::new(),
+                cores: Arc::new(Cores::new(options.threads)),
+            },
             memory: Arc::new(MemoryBudget::new(options.memory_bytes)),
             spill: Arc::new(SpillSpace::new(folder, options.spill_bytes)),
             parsed: ParameterizedQueries::default(),
@@ -171,6 +180,7 @@ impl Engine {
             memory_bytes: self.memory.used(),
             spill_bytes: self.spill.used(),
             spilled_bytes: self.spill.written(),
+            helped: self.resources.cores.jobs(),
         }
     }
 
@@ -298,8 +308,7 @@ impl Engine {
                 costs: options.profile,
                 choices,
             },
-            &self.runtime,
-            &self.config,
+            &self.resources,
         );
         Ok(PreparedQuery {
             plan,

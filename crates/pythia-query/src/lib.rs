@@ -18,7 +18,7 @@ pub use pythia_exec::expression::{CustomFunction, CustomFunctions};
 pub use pythia_exec::limits::governor::Overstay;
 pub use pythia_exec::limits::spill::bytes::{SpilledBytes, SpilledPiece};
 pub use pythia_exec::result::{
-    Results, SolutionBatch, SolutionStream, SpooledSolutions, TripleStream,
+    Mapped, MappedSolutions, Results, SolutionBatch, SolutionStream, SpooledSolutions, TripleStream,
 };
 pub use pythia_exec::search::literal::{Path, PathEdge};
 pub use pythia_exec::service::{HttpService, ServiceError, ServiceHandler, ServiceSolutions};

@@ -1,5 +1,6 @@
 //! An open store with a query engine.
 
+use std::num::NonZero;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Instant;
@@ -30,6 +31,9 @@ pub struct Options {
     pub spill_folder: Option<PathBuf>,
     /// Bytes that temporary files may have together. Default: limited only by the disk.
     pub spill_bytes: u64,
+    /// Threads that compute queries at once: one for each running query, and helpers for those that run long while cores
+    /// are free. Default `None`: the number of the machine's cores.
+    pub threads: Option<NonZero<usize>>,
     /// Opens the store for writing as well, which only one program at a time can do. Default `None`: only for
     /// queries.
     pub write: Option<WriteOptions>,
@@ -42,6 +46,7 @@ impl Default for Options {
             memory_bytes: 1 << 30,
             spill_folder: None,
             spill_bytes: u64::MAX,
+            threads: None,
             write: None,
         }
     }
@@ -132,6 +137,7 @@ impl Database {
             memory_bytes: options.query_memory_bytes(write),
             spill_folder: options.spill_folder.clone(),
             spill_bytes: options.spill_bytes,
+            threads: options.threads,
         })?;
         Ok(Self { store, engine })
     }

@@ -2,6 +2,7 @@
 
 use std::io::{self, Write};
 use std::net::SocketAddr;
+use std::num::NonZero;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -62,6 +63,10 @@ pub(crate) struct Serve {
     /// Memory for the running queries of each store [default: 1G]
     #[arg(long, value_name = "SIZE", value_parser = bytes)]
     memory: Option<usize>,
+
+    /// Threads that compute queries of each store at once [default: the number of cores]
+    #[arg(long, value_name = "NUMBER")]
+    threads: Option<NonZero<usize>>,
 
     /// Memory for one query [default: the memory for all queries]
     #[arg(long, value_name = "SIZE", value_parser = bytes)]
@@ -179,6 +184,7 @@ impl ServeFlags {
             dataset.union_default_graph |= serve.union_default_graph;
             dataset.cache_bytes = serve.cache.unwrap_or(dataset.cache_bytes);
             dataset.memory_bytes = serve.memory.unwrap_or(dataset.memory_bytes);
+            dataset.threads = serve.threads.or(dataset.threads);
         }
         let limits = &mut config.limits;
         limits.timeout = serve.timeout.unwrap_or(limits.timeout);

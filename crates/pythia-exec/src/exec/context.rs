@@ -21,6 +21,7 @@ use super::templates::Templates;
 use crate::error::QueryError;
 use crate::explain::{CostId, Explainer};
 use crate::expression::{EvaluationContext, FoundTerm, TermReader, TermResolver};
+use crate::limits::cores::Cores;
 use crate::limits::governor::{Governor, Held};
 use crate::plan::choices::Choices;
 use crate::plan::counts::Counts;
@@ -45,14 +46,24 @@ pub struct QueryContext {
     /// Measured costs of the query's parts, if the query is profiled.
     pub(super) profile: Option<Arc<Profile>>,
     governor: Arc<Governor>,
-    /// State of the `EXISTS` tests between batches, by test number.
-    exists: Mutex<HashMap<usize, ExistsState>>,
+    /// States of the `EXISTS` tests between batches, by test number: one for each thread that tests.
+    exists: Mutex<HashMap<usize, Vec<ExistsState>>>,
     /// The plans of the patterns of `LATERAL`.
     pub(super) templates: Templates,
     /// The plans of `EXISTS` and `GRAPH ?g` for EXPLAIN.
     pub(super) inside: Inside,
-    runtime: Arc<RuntimeEnv>,
-    config: SessionConfig,
+    resources: Resources,
+}
+
+/// What the queries of an engine share.
+#[derive(Clone, Debug)]
+pub struct Resources {
+    /// DataFusion's environment.
+    pub runtime: Arc<RuntimeEnv>,
+    /// DataFusion's settings.
+    pub config: SessionConfig,
+    /// The cores.
+    pub cores: Arc<Cores>,
 }
 
 /// Records of a query for EXPLAIN.
@@ -72,8 +83,7 @@ impl QueryContext {
         dataset: Arc<Dataset>,
         planner: Arc<dyn SubqueryPlanner>,
         recorded: Recorded,
-        runtime: &Arc<RuntimeEnv>,
-        config: &SessionConfig,
+        resources: &Resources,
     ) -> Arc<Self> {
         let context = Arc::new(Self {
             snapshot,
@@ -87,8 +97,7 @@ impl QueryContext {
             exists: Mutex::default(),
             templates: Templates::default(),
             inside: Inside::default(),
-            runtime: Arc::clone(runtime),
-            config: config.clone(),
+            resources: resources.clone(),
         });
         let weak: Weak<Self> = Arc::downgrade(&context);
         context.evaluation.attach(weak);
@@ -97,7 +106,11 @@ impl QueryContext {
 
     /// Returns a task in which plans of this query run.
     pub fn task(self: &Arc<Self>) -> Arc<TaskContext> {
-        let config = self.config.clone().with_extension(Arc::clone(self));
+        let config = self
+            .resources
+            .config
+            .clone()
+            .with_extension(Arc::clone(self));
         // A default task would make an environment of its own first.
         Arc::new(TaskContext::new(
             None,
@@ -107,7 +120,7 @@ impl QueryContext {
             HashMap::default(),
             HashMap::default(),
             HashMap::default(),
-            Arc::clone(&self.runtime),
+            Arc::clone(&self.resources.runtime),
         ))
     }
 
@@ -136,12 +149,13 @@ impl QueryContext {
 
     /// Takes the kept state of an `EXISTS` test.
     pub(super) fn take_exists(&self, number: usize) -> ExistsState {
-        self.exists.lock().remove(&number).unwrap_or_default()
+        let kept = self.exists.lock().get_mut(&number).and_then(Vec::pop);
+        kept.unwrap_or_default()
     }
 
     /// Keeps the state of an `EXISTS` test for its next rows.
     pub(super) fn put_exists(&self, number: usize, state: ExistsState) {
-        self.exists.lock().insert(number, state);
+        self.exists.lock().entry(number).or_default().push(state);
     }
 
     /// Drops the state of the tests with this number and higher ones, which belong to a plan that has run.
@@ -160,6 +174,11 @@ impl QueryContext {
     pub(super) fn drop_plans_from(&self, operator: CostId) {
         self.templates.drop_from(operator);
         self.inside.drop_graphs_from(operator);
+    }
+
+    /// Returns the cores that the query may use.
+    pub(crate) fn cores(&self) -> &Arc<Cores> {
+        &self.resources.cores
     }
 
     /// Returns the query's limits.

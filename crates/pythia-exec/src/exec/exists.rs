@@ -190,7 +190,7 @@ impl Exists {
                 }
                 let width = planned.slots.len();
                 TestMethod::Pipeline(FedPattern {
-                    source: build(&planned.steps, width, query),
+                    source: build(&planned.steps, width, query, &Arc::default()),
                     width,
                     row_slot: planned.row_slot,
                 })

@@ -3,7 +3,9 @@
 use std::ops::Range;
 use std::sync::Arc;
 
+use parking_lot::Mutex;
 use pythia_store::{End, Order};
+use rustc_hash::FxHashMap;
 
 use super::batch::{Batch, Cursor};
 use super::context::QueryContext;
@@ -13,7 +15,8 @@ use super::row_source::{Fed, RowSource};
 use super::runs::Runs;
 use super::scan::{FIRST_ROWS, ScanColumns, sorted_slot};
 use crate::error::QueryError;
-use crate::limits::governor::Share;
+use crate::explain::CostId;
+use crate::limits::governor::{Governor, Share};
 use crate::limits::spill::rows::RowStore;
 use crate::plan::slots::Slots;
 use crate::plan::step::{Position, SlotPattern};
@@ -44,15 +47,60 @@ impl Table {
     }
 }
 
+/// The tables of the steps of pipelines that run side by side.
+#[derive(Default)]
+pub(crate) struct Tables(Mutex<FxHashMap<CostId, Arc<SharedTable>>>);
+
+impl Tables {
+    /// Returns the table of a step, which copies of the step that need the same rows have in common.
+    pub(crate) fn of_step(
+        &self,
+        step: CostId,
+        pattern: SlotPattern,
+        order: Order,
+        live: &Arc<Slots>,
+        governor: &Arc<Governor>,
+    ) -> Arc<SharedTable> {
+        let mut tables = self.0.lock();
+        if let Some(table) = tables.get(&step)
+            && (table.pattern, table.order, &table.live) == (pattern, order, live)
+        {
+            return Arc::clone(table);
+        }
+        let table = Arc::new(SharedTable {
+            pattern,
+            order,
+            live: Arc::clone(live),
+            state: Mutex::new(TableState::Unread(Share::new(governor))),
+        });
+        tables.insert(step, Arc::clone(&table));
+        table
+    }
+}
+
+/// A table that pipelines have in common. The first that needs it reads it.
+pub(crate) struct SharedTable {
+    pattern: SlotPattern,
+    order: Order,
+    live: Arc<Slots>,
+    state: Mutex<TableState>,
+}
+
+/// A table and the share for its memory.
+enum TableState {
+    Unread(Share),
+    Read(
+        Arc<Table>,
+        #[expect(dead_code, reason = "held with the table")] Share,
+    ),
+    TooLarge,
+}
+
 /// The access method for matches.
 enum Access {
     /// Not decided before the first solution arrives.
     Undecided,
-    Table {
-        table: Table,
-        /// Holds the table's memory.
-        _share: Share,
-    },
+    Table(Arc<Table>),
     /// The matches do not fit into memory: they are read page by page for each batch.
     Expand(Box<Expand>),
 }
@@ -76,8 +124,7 @@ pub(crate) struct HashScan {
     few: usize,
     /// Looks these up.
     looked_up: Option<Box<Expand>>,
-    /// The share for the table, until the access is decided.
-    share: Option<Share>,
+    table: Arc<SharedTable>,
     current: Cursor,
     once: bool,
     /// The slot for the number of matches, if they are only counted.
@@ -87,13 +134,9 @@ pub(crate) struct HashScan {
 }
 
 impl HashScan {
-    pub(crate) fn new(
-        input: Fed,
-        pattern: SlotPattern,
-        order: Order,
-        live: Arc<Slots>,
-        context: Arc<QueryContext>,
-    ) -> Self {
+    pub(crate) fn new(input: Fed, table: Arc<SharedTable>, context: Arc<QueryContext>) -> Self {
+        let (pattern, order) = (table.pattern, table.order);
+        let live = Arc::clone(&table.live);
         let key = sorted_slot(&pattern, order).expect("the planner joins by a variable");
         let bound = [pattern.subject, pattern.object].into_iter();
         let mut bound = bound.filter_map(|end| match end {
@@ -116,7 +159,7 @@ impl HashScan {
             access: Access::Undecided,
             few: 0,
             looked_up: None,
-            share: Some(Share::new(context.governor())),
+            table,
             context,
             current: Cursor::default(),
             once: false,
@@ -160,12 +203,20 @@ impl HashScan {
         Ok(Some(Table { rows, runs, key }))
     }
 
-    fn decide(&self, mut share: Share) -> Result<Access, QueryError> {
-        if let Some(table) = self.read(&mut share)? {
-            let _share = share;
-            return Ok(Access::Table { table, _share });
+    fn decide(&self) -> Result<Access, QueryError> {
+        let mut state = self.table.state.lock();
+        match std::mem::replace(&mut *state, TableState::TooLarge) {
+            TableState::Unread(mut share) => {
+                if let Some(table) = self.read(&mut share)? {
+                    *state = TableState::Read(Arc::new(table), share);
+                }
+            }
+            known => *state = known,
         }
-        Ok(Access::Expand(Box::new(self.expand())))
+        Ok(match &*state {
+            TableState::Read(table, _) => Access::Table(Arc::clone(table)),
+            _ => Access::Expand(Box::new(self.expand())),
+        })
     }
 
     /// Returns the join that reads the matches page by page.
@@ -215,12 +266,11 @@ impl RowSource for HashScan {
                 self.current = Cursor::over(batch);
             }
             if let Access::Undecided = self.access {
-                let share = self.share.take().expect("decided once");
-                self.access = self.decide(share)?;
+                self.access = self.decide()?;
             }
             match &mut self.access {
                 Access::Expand(expand) => expand.feed(std::mem::take(&mut self.current).batch),
-                Access::Table { .. } => {
+                Access::Table(_) => {
                     let found = match self.counts {
                         Some(slot) => self.count(slot),
                         None => self.look_up(),
@@ -238,7 +288,7 @@ impl RowSource for HashScan {
 impl HashScan {
     /// Counts the matches of the current solutions.
     fn count(&mut self, slot: usize) -> Option<Batch> {
-        let Access::Table { table, .. } = &self.access else {
+        let Access::Table(table) = &self.access else {
             return None;
         };
         let mut counted = CountedRows::default();
@@ -256,7 +306,7 @@ impl HashScan {
 
     /// Looks up the current solutions, up to one batch of results.
     fn look_up(&mut self) -> Option<Batch> {
-        let Access::Table { table, .. } = &self.access else {
+        let Access::Table(table) = &self.access else {
             return None;
         };
         let most = self.context.governor().batch_rows(self.live.len());

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use super::batch::Batch;
 use super::context::QueryContext;
+use super::hash::Tables;
 use super::pipeline::build;
 use super::row_source::{Fed, Pipeline, RowSource};
 use crate::error::QueryError;
@@ -37,6 +38,7 @@ impl Optional {
         width: usize,
         live: Arc<Slots>,
         context: Arc<QueryContext>,
+        tables: &Arc<Tables>,
     ) -> Self {
         // Deeper OPTIONALs use slots beyond `width` as well, each level its own.
         let row_slot = width + depth(steps);
@@ -44,7 +46,7 @@ impl Optional {
         keep_live(&mut steps, row_slot);
         Self {
             input,
-            inner: build(&steps, width, &context),
+            inner: build(&steps, width, &context, tables),
             row_slot,
             live,
             context,
@@ -175,10 +177,11 @@ impl Union {
         branches: &[Vec<Step>],
         width: usize,
         context: Arc<QueryContext>,
+        tables: &Arc<Tables>,
     ) -> Self {
         let branches: Vec<_> = branches
             .iter()
-            .map(|steps| build(steps, width, &context))
+            .map(|steps| build(steps, width, &context, tables))
             .collect();
         Self {
             input,

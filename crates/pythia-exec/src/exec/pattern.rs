@@ -8,6 +8,8 @@ use arrow::datatypes::SchemaRef;
 
 use super::batch::{Batch, id_columns, record_batch};
 use super::context::QueryContext;
+use super::hash::Tables;
+use super::pieces::{Pieces, cut, pieces};
 use super::pipeline::build;
 use super::row_source::Pipeline;
 use super::solutions::{Execute, NextBatch, Solutions, pull, solutions_of};
@@ -21,13 +23,20 @@ impl Execute for Pattern {
         schema: SchemaRef,
         context: Arc<QueryContext>,
     ) -> Solutions {
-        let width = self.slots.len();
-        let mut pipeline = build(&self.steps, width, &context);
         let input = inputs.pop();
+        if input.is_none()
+            && let Some(cut) = cut(&self.steps, &context)
+        {
+            let pieces = pieces(self, cut, &schema, &context);
+            return solutions_of(schema, Running::Pieces(pieces));
+        }
+        let width = self.slots.len();
+        let tables: Arc<Tables> = Arc::default();
+        let mut pipeline = build(&self.steps, width, &context, &tables);
         if input.is_none() {
             pipeline.feed(Batch::unit(width));
         }
-        let state = Running {
+        let whole = Whole {
             pipeline,
             input,
             width,
@@ -36,11 +45,27 @@ impl Execute for Pattern {
             schema: Arc::clone(&schema),
             context,
         };
-        solutions_of(schema, state)
+        solutions_of(schema, Running::Whole(Box::new(whole)))
     }
 }
 
-struct Running {
+/// A running pattern.
+enum Running {
+    Whole(Box<Whole>),
+    Pieces(Pieces),
+}
+
+impl NextBatch for Running {
+    async fn next(&mut self) -> Result<Option<RecordBatch>, QueryError> {
+        match self {
+            Self::Whole(whole) => whole.next().await,
+            Self::Pieces(pieces) => pieces.next(),
+        }
+    }
+}
+
+/// A pattern that runs on one thread.
+struct Whole {
     pipeline: Pipeline,
     input: Option<Solutions>,
     width: usize,
@@ -50,17 +75,12 @@ struct Running {
     context: Arc<QueryContext>,
 }
 
-impl NextBatch for Running {
+impl Whole {
     async fn next(&mut self) -> Result<Option<RecordBatch>, QueryError> {
         loop {
             self.context.check()?;
-            if let Some(mut batch) = self.pipeline.next()? {
-                let columns = self
-                    .output
-                    .iter()
-                    .map(|&slot| std::mem::take(&mut batch.columns[slot]))
-                    .collect();
-                return Ok(Some(record_batch(&self.schema, columns, batch.rows)?));
+            if let Some(batch) = self.pipeline.next()? {
+                return Ok(Some(output_of(batch, &self.output, &self.schema)?));
             }
             let Some(input) = &mut self.input else {
                 return Ok(None);
@@ -76,4 +96,15 @@ impl NextBatch for Running {
             self.pipeline.feed(seed);
         }
     }
+}
+
+/// Returns the solutions of a batch in the slots of the output.
+pub(super) fn output_of(
+    mut batch: Batch,
+    output: &[usize],
+    schema: &SchemaRef,
+) -> Result<RecordBatch, QueryError> {
+    let columns = output.iter();
+    let columns = columns.map(|&slot| std::mem::take(&mut batch.columns[slot]));
+    Ok(record_batch(schema, columns.collect(), batch.rows)?)
 }

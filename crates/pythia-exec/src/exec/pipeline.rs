@@ -9,7 +9,7 @@ use super::distinct::EarlyDistinct;
 use super::early_count::EarlyCount;
 use super::expand::Expand;
 use super::filter::{Bind, Equal, Filter};
-use super::hash::HashScan;
+use super::hash::{HashScan, Tables};
 use super::intersect::Intersect;
 use super::measured::MeasuredStep;
 use super::merge::MergeScan;
@@ -26,9 +26,14 @@ use super::values::Values;
 use crate::plan::slots::Slots;
 use crate::plan::step::{Access, SlotPattern, Step, StepKind};
 
-/// Builds a running pipeline of `steps` over `width` slots.
-pub(crate) fn build(steps: &[Step], width: usize, shared: &Arc<QueryContext>) -> Pipeline {
-    let running = steps.iter().map(|step| run(step, width, shared));
+/// Builds a running pipeline of `steps` over `width` slots. Pipelines of the same steps may have the same tables.
+pub(crate) fn build(
+    steps: &[Step],
+    width: usize,
+    shared: &Arc<QueryContext>,
+    tables: &Arc<Tables>,
+) -> Pipeline {
+    let running = steps.iter().map(|step| run(step, width, shared, tables));
     Pipeline::new(running.collect(), shared)
 }
 
@@ -39,6 +44,7 @@ fn matches(
     access: &Access,
     source: Fed,
     shared: &Arc<QueryContext>,
+    tables: &Tables,
 ) -> Box<dyn RowSource> {
     let (live, context) = (Arc::clone(&step.live), Arc::clone(shared));
     match access {
@@ -58,7 +64,8 @@ fn matches(
             Box::new(merge.once(step.once).counting(step.counts))
         }
         Access::Hash(order) => {
-            let hash = HashScan::new(source, *pattern, *order, live, context);
+            let table = tables.of_step(step.cost, *pattern, *order, &live, context.governor());
+            let hash = HashScan::new(source, table, context);
             let hash = hash.once(step.once).counting(step.counts);
             Box::new(hash.begin_small(step.begins_small))
         }
@@ -77,12 +84,19 @@ fn scan(
 }
 
 /// Starts a step of a pipeline.
-fn run(step: &Step, width: usize, shared: &Arc<QueryContext>) -> Box<dyn RowSource> {
+fn run(
+    step: &Step,
+    width: usize,
+    shared: &Arc<QueryContext>,
+    tables: &Arc<Tables>,
+) -> Box<dyn RowSource> {
     let source = Fed::default();
     let context = Arc::clone(shared);
     let live: Arc<Slots> = Arc::clone(&step.live);
     let running: Box<dyn RowSource> = match &step.kind {
-        StepKind::Pattern(pattern, access) => matches(step, pattern, access, source, shared),
+        StepKind::Pattern(pattern, access) => {
+            matches(step, pattern, access, source, shared, tables)
+        }
         StepKind::Ranges(pattern, order, ranges) => {
             let scan = scan(step, pattern, *order, source, shared);
             Box::new(scan.within(Arc::clone(ranges)))
@@ -110,10 +124,12 @@ fn run(step: &Step, width: usize, shared: &Arc<QueryContext>) -> Box<dyn RowSour
             live,
             context,
         )),
-        StepKind::Optional(inner) => Box::new(Optional::new(source, inner, width, live, context)),
+        StepKind::Optional(inner) => {
+            Box::new(Optional::new(source, inner, width, live, context, tables))
+        }
         StepKind::EarlyDistinct => Box::new(EarlyDistinct::new(source, live, context)),
         StepKind::EarlyCount(slot) => Box::new(EarlyCount::new(source, *slot, live, context)),
-        StepKind::Union(branches) => Box::new(Union::new(source, branches, width, context)),
+        StepKind::Union(branches) => Box::new(Union::new(source, branches, width, context, tables)),
         StepKind::Path(path) => {
             let path = path.clone();
             Box::new(PropertyPath::new(source, path, step.cost, live, context))

@@ -15,6 +15,7 @@ use pythia_sparql::{Charge, SparqlError};
 use pythia_store::Room;
 
 use crate::error::QueryError;
+use crate::limits::cores::is_helper;
 use crate::limits::spill::SpillSpace;
 
 /// Minimum and maximum size of the blocks in which temporary files are written and read, in bytes.
@@ -101,8 +102,11 @@ impl Overstay {
         }
     }
 
-    /// Takes the action now, unless it was taken.
+    /// Takes the action now, unless it was taken. Helpers do not take it.
     pub fn act(&self) {
+        if is_helper() {
+            return;
+        }
         if self.is_due.swap(false, Ordering::Relaxed) {
             (self.action)();
         }

@@ -1,5 +1,6 @@
-//! Limits of queries: time, memory, and space for spilled rows.
+//! Limits of queries: time, memory, space for spilled rows, and cores.
 
+pub mod cores;
 pub mod governor;
 pub mod spill;
 mod transaction;

@@ -66,7 +66,7 @@ impl GraphPosition {
 }
 
 /// A quad pattern over slots.
-#[derive(Clone, Copy, Debug, Deserialize, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
 pub struct SlotPattern {
     /// Subject.
     pub subject: Position,

@@ -52,15 +52,15 @@ impl Construction {
         template: &[TriplePattern],
         solutions: SolutionStream,
     ) -> Result<Self, QueryError> {
-        let mut reader = TemplateReader::new(&solutions.context, &solutions.variables);
+        let mut reader = TemplateReader::new(solutions.context(), solutions.variables());
         let mut shapes = Vec::new();
         for pattern in template {
             if let Some(places) = reader.places(pattern)? {
                 shapes.push(Shape::new(places));
             }
         }
-        let given = DistinctRows::new(solutions.context.governor(), ROW_WIDTH, 0);
-        let pending = PendingTriples::new(&solutions.context);
+        let given = DistinctRows::new(solutions.context().governor(), ROW_WIDTH, 0);
+        let pending = PendingTriples::new(solutions.context());
         Ok(Self {
             solutions,
             template: shapes,
@@ -78,7 +78,7 @@ impl Construction {
             if let Some(triples) = self.pending.next_batch()? {
                 return Ok(Some(triples));
             }
-            self.solutions.context.check()?;
+            self.solutions.context().check()?;
             let pending: Vec<Pending> = match &mut self.source {
                 TripleSource::Solutions(_) => self.instantiate()?,
                 TripleSource::PutOff(rows) => {
@@ -92,7 +92,7 @@ impl Construction {
             };
             if pending.is_empty() {
                 self.source = match std::mem::replace(&mut self.source, TripleSource::Done) {
-                    TripleSource::Solutions(given) => put_off(given, &self.solutions.context)?,
+                    TripleSource::Solutions(given) => put_off(given, self.solutions.context())?,
                     TripleSource::PutOff(_) | TripleSource::Done => TripleSource::Done,
                 };
                 continue;
@@ -108,7 +108,7 @@ impl Construction {
         let TripleSource::Solutions(given) = &mut self.source else {
             return Ok(pending);
         };
-        let context = Arc::clone(&self.solutions.context);
+        let context = Arc::clone(self.solutions.context());
         while pending.len() < BATCH_ROWS {
             if self.row == self.batch.rows {
                 // Finished triples are returned before more solutions are computed.

@@ -59,8 +59,8 @@ impl Merged {
 impl Description {
     pub(super) fn new(solutions: SolutionStream) -> Self {
         Self {
-            graphs: solutions.context.dataset.default_filters(),
-            pending: PendingTriples::new(&solutions.context),
+            graphs: solutions.context().dataset.default_filters(),
+            pending: PendingTriples::new(solutions.context()),
             solutions,
             described: HashSet::default(),
             open: Vec::new(),
@@ -74,7 +74,7 @@ impl Description {
             if let Some(triples) = self.pending.next_batch()? {
                 return Ok(Some(triples));
             }
-            self.solutions.context.check()?;
+            self.solutions.context().check()?;
             if let Some((subject, statements)) = &mut self.current {
                 let subject = *subject;
                 let found = match statements {
@@ -114,7 +114,7 @@ impl Description {
 
     /// Starts to describe a term, unless it has been described.
     fn start(&mut self, subject: TermId) -> Result<(), QueryError> {
-        let context = &self.solutions.context;
+        let context = self.solutions.context();
         if !subject.is_bound() || self.described.contains(&subject) {
             return Ok(());
         }

@@ -2,10 +2,12 @@
 
 mod construct;
 mod describe;
+mod mapped;
 mod spool;
 pub mod template;
 mod triples;
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use futures::executor::block_on;
@@ -15,6 +17,7 @@ use pythia_rdf::language::recommend_form;
 use pythia_store::IdBatch;
 use spargebra::term::TriplePattern;
 
+pub use mapped::{Mapped, MappedSolutions};
 pub use spool::SpooledSolutions;
 
 use crate::error::QueryError;
@@ -38,14 +41,9 @@ pub enum Results {
 
 /// Solutions, computed batch by batch on demand.
 pub struct SolutionStream {
-    variables: Arc<[Variable]>,
-    stream: Solutions,
-    context: Arc<QueryContext>,
-    /// Current solutions, and the number of them that are decoded.
-    ids: IdBatch,
-    decoded: usize,
-    /// Number of ids that are decoded together.
-    cells: usize,
+    /// `None` once it is dropped.
+    stream: Option<Solutions>,
+    decoder: Decoder,
 }
 
 /// Maximum number of ids that are decoded together.
@@ -60,7 +58,7 @@ pub struct SolutionBatch {
     columns: Vec<Vec<u32>>,
     rows: usize,
     /// Memory of the terms, charged to the query.
-    _charge: Working,
+    charge: Working,
 }
 
 impl SolutionBatch {
@@ -90,6 +88,11 @@ impl SolutionBatch {
         Some(&self.terms[place as usize])
     }
 
+    /// Returns the approximate bytes of the solutions in memory.
+    pub fn bytes(&self) -> usize {
+        self.charge.bytes() + self.columns.len() * self.rows * size_of::<u32>()
+    }
+
     /// Returns the terms of one solution, in column order.
     pub fn row(&self, row: usize) -> impl Iterator<Item = (&Variable, Option<&Term>)> {
         self.variables
@@ -99,10 +102,12 @@ impl SolutionBatch {
     }
 }
 
-/// Drops the tests of `EXISTS`, whose running pipelines hold the query's context and would keep it alive.
+/// Drops the tests of `EXISTS`, whose running pipelines hold the query's context and would keep it alive. Threads of the
+/// stream keep tests until it is dropped.
 impl Drop for SolutionStream {
     fn drop(&mut self) {
-        self.context.drop_exists_from(0);
+        self.stream = None;
+        self.context().drop_exists_from(0);
     }
 }
 
@@ -110,29 +115,27 @@ impl SolutionStream {
     /// Makes the solutions of a running query.
     pub fn new(variables: Vec<Variable>, stream: Solutions, context: Arc<QueryContext>) -> Self {
         Self {
-            variables: variables.into(),
-            stream,
-            context,
-            ids: IdBatch::default(),
-            decoded: 0,
-            cells: CELLS_MAX,
+            stream: Some(stream),
+            decoder: Decoder::new(variables.into(), context),
         }
     }
 
     /// Returns the variables, in column order.
     pub fn variables(&self) -> &[Variable] {
-        &self.variables
+        &self.decoder.variables
     }
 
     /// Returns the context that the query's operators share.
     pub fn context(&self) -> &Arc<QueryContext> {
-        &self.context
+        &self.decoder.context
     }
 
     /// Returns the next solutions as raw ids by column. Blocks until some are available.
     pub fn next_ids(&mut self) -> Result<Option<IdBatch>, QueryError> {
+        let _busy = self.decoder.context.cores().compute();
         loop {
-            let Some(batch) = block_on(pull(&mut self.stream))? else {
+            let stream = self.stream.as_mut().expect("dropped at the end");
+            let Some(batch) = block_on(pull(stream))? else {
                 return Ok(None);
             };
             if batch.num_rows() > 0 {
@@ -150,25 +153,56 @@ impl SolutionStream {
 
     /// Returns the next solutions, or `None` at the end. Blocks until some are available.
     pub fn next_batch(&mut self) -> Result<Option<SolutionBatch>, QueryError> {
-        if self.decoded == self.ids.rows {
-            self.ids = IdBatch::default();
-            self.decoded = 0;
+        loop {
+            if let Some(batch) = self.decoder.next()? {
+                return Ok(Some(batch));
+            }
             match self.next_ids()? {
-                Some(ids) => self.ids = ids,
+                Some(ids) => self.decoder.begin(ids),
                 None => return Ok(None),
             }
+        }
+    }
+}
+
+/// Decodes the terms of solutions, some solutions at a time.
+struct Decoder {
+    variables: Arc<[Variable]>,
+    context: Arc<QueryContext>,
+    /// Current solutions, and the number of them that are decoded.
+    ids: IdBatch,
+    decoded: usize,
+    /// Number of ids that are decoded together.
+    cells: usize,
+}
+
+impl Decoder {
+    fn new(variables: Arc<[Variable]>, context: Arc<QueryContext>) -> Self {
+        Self {
+            variables,
+            context,
+            ids: IdBatch::default(),
+            decoded: 0,
+            cells: CELLS_MAX,
+        }
+    }
+
+    /// Begins with the next solutions. Those before are all decoded.
+    fn begin(&mut self, ids: IdBatch) {
+        (self.ids, self.decoded) = (ids, 0);
+    }
+
+    /// Returns the next decoded solutions, or `None` if all are.
+    fn next(&mut self) -> Result<Option<SolutionBatch>, QueryError> {
+        if self.decoded == self.ids.rows {
+            self.begin(IdBatch::default());
+            return Ok(None);
         }
         loop {
             self.context.check()?;
             let rows = (self.cells / self.variables.len().max(1)).max(1);
             let part = self.decoded..(self.decoded + rows).min(self.ids.rows);
-            let columns = self.ids.columns.iter();
-            let ids = IdBatch {
-                columns: columns
-                    .map(|column| column[part.clone()].to_vec())
-                    .collect(),
-                rows: part.len(),
-            };
+            let ids = rows_of(&self.ids, part.clone());
             match decode(&self.context, &self.variables, &ids) {
                 // Terms may be long, so fewer of them may fit.
                 Err(QueryError::Memory(_)) if part.len() > 1 => self.cells /= 2,
@@ -179,6 +213,17 @@ impl SolutionStream {
                 }
             }
         }
+    }
+}
+
+/// Returns some of the solutions.
+fn rows_of(ids: &IdBatch, rows: Range<usize>) -> IdBatch {
+    let columns = ids.columns.iter();
+    IdBatch {
+        columns: columns
+            .map(|column| column[rows.clone()].to_vec())
+            .collect(),
+        rows: rows.len(),
     }
 }
 
@@ -213,7 +258,7 @@ fn decode(
         terms,
         columns,
         rows: ids.rows,
-        _charge: charge,
+        charge,
     })
 }
 

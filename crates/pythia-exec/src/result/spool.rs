@@ -26,11 +26,11 @@ pub struct SpooledSolutions {
 impl SolutionStream {
     /// Runs the query to its end and stores its solutions in a temporary file.
     pub fn spool(mut self) -> Result<SpooledSolutions, QueryError> {
-        let file = SpillFile::create(self.context.governor().spill())?;
-        let mut rows = RowWriter::new(&file, self.variables.len(), BLOCK_BYTES);
-        let mut row = Vec::with_capacity(self.variables.len());
+        let file = SpillFile::create(self.context().governor().spill())?;
+        let mut rows = RowWriter::new(&file, self.variables().len(), BLOCK_BYTES);
+        let mut row = Vec::with_capacity(self.variables().len());
         while let Some(batch) = self.next_ids()? {
-            self.context.check()?;
+            self.context().check()?;
             for index in 0..batch.rows {
                 row.clear();
                 row.extend(batch.columns.iter().map(|column| column[index]));
@@ -39,8 +39,8 @@ impl SolutionStream {
         }
         let run = rows.finish()?;
         Ok(SpooledSolutions {
-            variables: Arc::clone(&self.variables),
-            context: Arc::clone(&self.context),
+            variables: Arc::clone(&self.decoder.variables),
+            context: Arc::clone(self.context()),
             reader: run.reader(),
             run,
         })

@@ -1,6 +1,7 @@
 //! The configuration of a dataset: its store, how it is opened, and its memory.
 
 use std::collections::BTreeMap;
+use std::num::NonZero;
 use std::path::{Path, PathBuf};
 
 use pythia::{CompactionOptions, MaintenanceOptions, WriteOptions};
@@ -49,6 +50,10 @@ pub struct DatasetConfig {
     /// Bytes that all running queries together may hold.
     #[serde(rename = "memory", with = "human")]
     pub memory_bytes: usize,
+    /// Threads that compute queries at once: one for each running query, and helpers while cores are free. Default: the
+    /// number of cores.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub threads: Option<NonZero<usize>>,
     /// Folder for temporary files. Default: the system's.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub spill_folder: Option<PathBuf>,
@@ -116,6 +121,7 @@ impl Default for DatasetConfig {
             union_default_graph: false,
             cache_bytes: defaults.cache_bytes,
             memory_bytes: defaults.memory_bytes,
+            threads: None,
             spill_folder: None,
             spill_bytes: None,
             write: WriteConfig::default(),
@@ -161,6 +167,7 @@ impl DatasetConfig {
         pythia::Options {
             cache_bytes: self.cache_bytes,
             memory_bytes: self.memory_bytes,
+            threads: self.threads,
             spill_folder: self.spill_folder.clone(),
             spill_bytes: self.spill_bytes.unwrap_or(u64::MAX),
             write,

@@ -296,13 +296,18 @@ impl Write for Output {
         if self.piece.len() + bytes.len() > PIECE_BYTES && !self.piece.is_empty() {
             self.send()?;
         }
-        self.piece.extend_from_slice(bytes);
-        Ok(bytes.len())
+        let taken = bytes.len().min(PIECE_BYTES);
+        self.piece.extend_from_slice(&bytes[..taken]);
+        Ok(taken)
     }
 
-    /// Takes all bytes at once, as [`Self::write`] does.
-    fn write_all(&mut self, bytes: &[u8]) -> io::Result<()> {
-        self.write(bytes).map(|_| ())
+    /// Takes all bytes, mostly at once.
+    fn write_all(&mut self, mut bytes: &[u8]) -> io::Result<()> {
+        while !bytes.is_empty() {
+            let taken = self.write(bytes)?;
+            bytes = &bytes[taken..];
+        }
+        Ok(())
     }
 
     /// Does nothing: pieces are sent when they are full.

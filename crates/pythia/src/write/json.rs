@@ -25,18 +25,27 @@ impl<W: Write> JsonWriter<W> {
             string(buffer, variable.as_str())
         })?;
         buffer.extend_from_slice(br#"]},"results":{"bindings":["#);
-        let keys = variables.iter().map(|variable| {
-            let mut key = Vec::new();
-            string(&mut key, variable.as_str())?;
-            key.push(b':');
-            Ok(key)
-        });
         Ok(Self {
             out,
-            keys: keys.collect::<io::Result<_>>()?,
+            keys: keys(variables)?,
             buffer,
             is_empty: true,
         })
+    }
+
+    /// Begins with rows that follow others.
+    pub(super) fn rest(out: W, variables: &[Variable]) -> io::Result<Self> {
+        Ok(Self {
+            out,
+            keys: keys(variables)?,
+            buffer: Vec::new(),
+            is_empty: false,
+        })
+    }
+
+    /// Writes rows as another writer wrote them, after [`Self::rest`].
+    pub(super) fn write_text(&mut self, rows: &[u8]) -> io::Result<()> {
+        self.out.write_all(rows)
     }
 
     /// Writes the rows of a batch.
@@ -76,6 +85,17 @@ impl<W: Write> JsonWriter<W> {
         self.buffer.extend_from_slice(b"]}}");
         self.hand_on()
     }
+}
+
+/// Returns the names of variables as keys of members.
+fn keys(variables: &[Variable]) -> io::Result<Vec<Vec<u8>>> {
+    let keys = variables.iter().map(|variable| {
+        let mut key = Vec::new();
+        string(&mut key, variable.as_str())?;
+        key.push(b':');
+        Ok(key)
+    });
+    keys.collect()
 }
 
 fn separated<W: Write, T>(

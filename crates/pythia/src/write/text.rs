@@ -6,9 +6,9 @@ use std::cell::RefCell;
 use std::io::{self, Write};
 use std::rc::Rc;
 
-use oxrdf::{Term, TermRef, Triple};
+use oxrdf::{Term, TermRef, Triple, VariableRef};
 use oxrdfio::{RdfFormat, RdfSerializer};
-use pythia_query::{QueryError, SolutionBatch, SolutionStream, TripleStream};
+use pythia_query::{Mapped, QueryError, SolutionBatch, SolutionStream, TripleStream};
 use sparesults::{QueryResultsFormat, QueryResultsSerializer, WriterSolutionsSerializer};
 
 use super::json::JsonWriter;
@@ -45,7 +45,8 @@ impl<W: Write> Write for Shared<W> {
 enum TableWriter<W: Write> {
     Csv(W),
     Json(JsonWriter<W>),
-    Other(WriterSolutionsSerializer<W>),
+    Xml(WriterSolutionsSerializer<W>),
+    Tsv(WriterSolutionsSerializer<W>),
 }
 
 pub(super) fn write_solutions(
@@ -59,12 +60,13 @@ pub(super) fn write_solutions(
     let mut out = Shared::new(out);
     let mut writer = TableWriter::start(out.handle(), format, &solutions)?;
     while let Some(batch) = next {
-        if format == QueryResultsFormat::Xml {
-            check_xml(batch.terms())?;
-        }
         writer.write(&batch)?;
         report.rows += batch.len() as u64;
         out.flush()?;
+        if report.rows >= ALONE_ROWS && solutions.may_be_helped() {
+            write_rest(solutions, format, &mut writer, &mut out, &mut report)?;
+            break;
+        }
         next = solutions
             .next_batch()
             .map_err(|error| WriteError::cut(report.rows, error))?;
@@ -74,6 +76,71 @@ pub(super) fn write_solutions(
     Ok(report)
 }
 
+/// Number of rows that one thread writes before others help.
+const ALONE_ROWS: u64 = 4096;
+
+/// Some solutions, read and perhaps written by another thread.
+enum Part {
+    /// The text, as it follows other rows.
+    Text(Vec<u8>, usize),
+    Solutions(SolutionBatch),
+}
+
+impl Mapped for Part {
+    fn bytes(&self) -> usize {
+        match self {
+            Self::Text(text, _) => text.capacity(),
+            Self::Solutions(solutions) => solutions.bytes(),
+        }
+    }
+}
+
+/// Writes solutions that follow others. Several threads read their terms and write them.
+fn write_rest<W: Write>(
+    solutions: SolutionStream,
+    format: QueryResultsFormat,
+    writer: &mut TableWriter<Shared<W>>,
+    out: &mut Shared<W>,
+    report: &mut WriteReport,
+) -> Result<(), WriteError> {
+    let mut parts = solutions.mapped(move |batch| match text_of(&batch, format) {
+        Some(text) => Part::Text(text, batch.len()),
+        None => Part::Solutions(batch),
+    });
+    loop {
+        let part = parts.next_part();
+        let rows = match part.map_err(|error| WriteError::cut(report.rows, error))? {
+            Some(Part::Text(text, rows)) => {
+                writer.write_text(&text)?;
+                rows
+            }
+            Some(Part::Solutions(batch)) => {
+                writer.write(&batch)?;
+                batch.len()
+            }
+            None => return Ok(()),
+        };
+        report.rows += rows as u64;
+        out.flush()?;
+    }
+}
+
+/// Returns the text of rows that follow others; `None` if the format's writer needs the solutions one after the other.
+fn text_of(batch: &SolutionBatch, format: QueryResultsFormat) -> Option<Vec<u8>> {
+    let mut text = Vec::new();
+    let written = match format {
+        QueryResultsFormat::Csv => {
+            let mut rows = 0..batch.len();
+            rows.try_for_each(|row| write_csv_row(&mut text, batch, row))
+        }
+        QueryResultsFormat::Json => JsonWriter::rest(&mut text, batch.variables())
+            .and_then(|mut writer| writer.batch(batch)),
+        _ => return None,
+    };
+    written.expect("memory takes everything");
+    Some(text)
+}
+
 impl<W: Write> TableWriter<W> {
     fn start(
         mut out: W,
@@ -81,30 +148,42 @@ impl<W: Write> TableWriter<W> {
         solutions: &SolutionStream,
     ) -> io::Result<Self> {
         let variables = solutions.variables();
-        if format == QueryResultsFormat::Json {
-            return Ok(Self::Json(JsonWriter::start(out, variables)?));
-        }
-        if format != QueryResultsFormat::Csv {
+        let serializer = |out| {
             let serializer = QueryResultsSerializer::from_format(format);
-            let writer = serializer.serialize_solutions_to_writer(out, variables.to_vec())?;
-            return Ok(Self::Other(writer));
+            serializer.serialize_solutions_to_writer(out, variables.to_vec())
+        };
+        match format {
+            QueryResultsFormat::Json => Ok(Self::Json(JsonWriter::start(out, variables)?)),
+            QueryResultsFormat::Csv => {
+                let names: Vec<&str> = variables.iter().map(|v| v.as_str()).collect();
+                write!(out, "{}\r\n", names.join(","))?;
+                Ok(Self::Csv(out))
+            }
+            QueryResultsFormat::Xml => serializer(out).map(Self::Xml),
+            _ => serializer(out).map(Self::Tsv),
         }
-        let names: Vec<&str> = variables.iter().map(|v| v.as_str()).collect();
-        write!(out, "{}\r\n", names.join(","))?;
-        Ok(Self::Csv(out))
     }
 
-    fn write(&mut self, batch: &SolutionBatch) -> io::Result<()> {
+    fn write(&mut self, batch: &SolutionBatch) -> Result<(), WriteError> {
         let mut rows = 0..batch.len();
         match self {
-            Self::Csv(out) => rows.try_for_each(|row| write_csv_row(out, batch, row)),
-            Self::Json(writer) => writer.batch(batch),
-            Self::Other(writer) => rows.try_for_each(|row| {
-                let bound = batch
-                    .row(row)
-                    .filter_map(|(variable, term)| Some((variable.as_ref(), term?.as_ref())));
-                writer.serialize(bound)
-            }),
+            Self::Csv(out) => rows.try_for_each(|row| write_csv_row(out, batch, row))?,
+            Self::Json(writer) => writer.batch(batch)?,
+            Self::Xml(writer) => {
+                check_xml(batch.terms())?;
+                rows.try_for_each(|row| writer.serialize(bound(batch, row)))?;
+            }
+            Self::Tsv(writer) => rows.try_for_each(|row| writer.serialize(bound(batch, row)))?,
+        }
+        Ok(())
+    }
+
+    /// Writes the text of rows; see [`text_of`].
+    fn write_text(&mut self, text: &[u8]) -> io::Result<()> {
+        match self {
+            Self::Csv(out) => out.write_all(text),
+            Self::Json(writer) => writer.write_text(text),
+            Self::Xml(_) | Self::Tsv(_) => unreachable!("their rows come as solutions"),
         }
     }
 
@@ -112,9 +191,18 @@ impl<W: Write> TableWriter<W> {
         match self {
             Self::Csv(_) => Ok(()),
             Self::Json(writer) => writer.finish(),
-            Self::Other(writer) => writer.finish().map(drop),
+            Self::Xml(writer) | Self::Tsv(writer) => writer.finish().map(drop),
         }
     }
+}
+
+/// Returns the bound variables of a solution and their terms.
+fn bound(
+    batch: &SolutionBatch,
+    row: usize,
+) -> impl Iterator<Item = (VariableRef<'_>, TermRef<'_>)> {
+    let cells = batch.row(row);
+    cells.filter_map(|(variable, term)| Some((variable.as_ref(), term?.as_ref())))
 }
 
 fn write_csv_row(out: &mut impl Write, batch: &SolutionBatch, row: usize) -> io::Result<()> {

@@ -29,6 +29,7 @@ mod sparqltest;
 mod statistics;
 mod store;
 mod support;
+mod threads;
 mod tidy;
 mod union_graph;
 mod update;

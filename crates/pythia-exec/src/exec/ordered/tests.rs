@@ -1,0 +1,143 @@
+use std::num::NonZero;
+use std::ops::Range;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread::sleep;
+
+use super::*;
+
+/// The numbers of a range.
+struct Numbers(Range<usize>);
+
+impl Items for Numbers {
+    type Item = usize;
+
+    fn next(&mut self) -> Result<Option<usize>, QueryError> {
+        Ok(self.0.next())
+    }
+}
+
+/// Returns a number as often as it says, after some time.
+struct Repeats {
+    left: Range<usize>,
+    number: usize,
+    /// What fails at this number.
+    fails_at: Option<usize>,
+    most_ahead: Arc<AtomicUsize>,
+}
+
+/// The number at which work panics.
+const PANICS: usize = 1_000_000;
+
+impl Work for Repeats {
+    type Item = usize;
+    type Output = (usize, usize);
+
+    fn begin(&mut self, number: usize) {
+        self.number = number;
+        self.left = 0..number % 7;
+    }
+
+    fn next(&mut self) -> Result<Option<(usize, usize)>, QueryError> {
+        sleep(Duration::from_micros((self.number * 31 % 17 * 10) as u64));
+        assert!(self.number < PANICS, "work fails");
+        if self.fails_at == Some(self.number) {
+            return Err(QueryError::Execution("as asked".to_owned()));
+        }
+        self.most_ahead.fetch_max(self.number, Ordering::Relaxed);
+        Ok(self.left.next().map(|time| (self.number, time)))
+    }
+
+    fn bytes(_: &(usize, usize)) -> usize {
+        1024
+    }
+}
+
+fn repeats(
+    numbers: Range<usize>,
+    fails_at: Option<usize>,
+    cores: &Arc<Cores>,
+) -> (Ordered<Numbers, Repeats>, Arc<AtomicUsize>) {
+    let most_ahead: Arc<AtomicUsize> = Arc::default();
+    let most = Arc::clone(&most_ahead);
+    let work = move || Repeats {
+        left: 0..0,
+        number: 0,
+        fails_at,
+        most_ahead: Arc::clone(&most),
+    };
+    let governor = Governor::with_memory(AHEAD_PART * AHEAD_BYTES.0);
+    (
+        Ordered::new(Numbers(numbers), usize::MAX, work, &governor, cores),
+        most_ahead,
+    )
+}
+
+fn cores(limit: usize) -> Arc<Cores> {
+    Arc::new(Cores::new(NonZero::new(limit)))
+}
+
+/// Returns all results, and the error at the end, if there is one.
+fn all(ordered: &mut Ordered<Numbers, Repeats>) -> (Vec<(usize, usize)>, Option<QueryError>) {
+    let mut results = Vec::new();
+    loop {
+        match ordered.next() {
+            Ok(Some(result)) => results.push(result),
+            Ok(None) => return (results, None),
+            Err(error) => return (results, Some(error)),
+        }
+    }
+}
+
+fn expected(numbers: Range<usize>) -> Vec<(usize, usize)> {
+    let times = numbers.map(|number| (0..number % 7).map(move |time| (number, time)));
+    times.flatten().collect()
+}
+
+#[test]
+fn results_come_in_the_order_of_the_items_with_any_number_of_threads() {
+    for limit in [1, 2, 5] {
+        let cores = cores(limit);
+        let query = cores.compute();
+        let (mut ordered, _) = repeats(0..400, None, &cores);
+        assert_eq!(all(&mut ordered).0, expected(0..400), "{limit} threads");
+        drop((ordered, query));
+        cores.wait_until_idle();
+        assert_eq!(cores.helpers(), limit - 1);
+    }
+}
+
+#[test]
+fn an_error_comes_behind_the_results_before_it() {
+    for limit in [1, 4] {
+        let cores = cores(limit);
+        let (mut ordered, _) = repeats(0..400, Some(200), &cores);
+        let (results, error) = all(&mut ordered);
+        assert_eq!(results, expected(0..200));
+        assert!(matches!(error, Some(QueryError::Execution(_))), "{error:?}");
+    }
+}
+
+#[test]
+fn the_panic_of_a_helper_is_that_of_the_query() {
+    let cores = cores(4);
+    let (mut ordered, _) = repeats(PANICS - 300..PANICS + 300, None, &cores);
+    let panicked = catch_unwind(AssertUnwindSafe(|| all(&mut ordered)));
+    assert!(panicked.is_err());
+    drop(ordered);
+    cores.wait_until_idle();
+}
+
+#[test]
+fn helpers_wait_for_a_slow_reader_and_end_with_it() {
+    let cores = cores(3);
+    let (mut ordered, most_ahead) = repeats(0..100_000, None, &cores);
+    for result in &expected(0..100) {
+        assert_eq!(ordered.next().unwrap().as_ref(), Some(result));
+    }
+    sleep(Duration::from_millis(20));
+    // Each item has three results on average.
+    let most = most_ahead.load(Ordering::Relaxed);
+    assert!(most < 100 + AHEAD_BYTES.0 / 1024, "{most}");
+    drop(ordered);
+    cores.wait_until_idle();
+}

@@ -1,0 +1,190 @@
+//! Patterns whose solutions are computed by several threads.
+//!
+//! ```text
+//! first steps → pieces of their solutions → the other steps on each piece → solutions, in the order of the pieces
+//! ```
+//!
+//! A pattern's pipeline is cut behind the first step with many solutions, and behind the last that works on all of them
+//! together. See [`super::ordered`] for the threads.
+
+use std::sync::Arc;
+
+use arrow::array::RecordBatch;
+use arrow::datatypes::SchemaRef;
+use pythia_sparql::scope::draws;
+
+use super::batch::Batch;
+use super::context::QueryContext;
+use super::hash::Tables;
+use super::ordered::{Items, Ordered, Work};
+use super::pattern::output_of;
+use super::pipeline::build;
+use super::row_source::Pipeline;
+use crate::error::QueryError;
+use crate::plan::expression::SlotExpression;
+use crate::plan::operators::Pattern;
+use crate::plan::step::{Step, StepKind};
+
+/// Estimated number of solutions of the first steps that is worth cutting.
+const CUT_ROWS: f64 = 256.0;
+/// Number of solutions, estimated, that a piece grows to.
+const PIECE_ROWS: f64 = 65_536.0;
+/// Minimum and maximum number of solutions of a piece. Steps look up many of them together.
+const PIECE_ROWS_MIN: f64 = 64.0;
+const PIECE_ROWS_MAX: f64 = 8_192.0;
+
+/// The solutions of a pattern that is cut.
+pub(super) type Pieces = Ordered<First, Others>;
+
+/// The place where a pipeline is cut.
+#[derive(Clone, Copy)]
+pub(super) struct Cut {
+    /// Number of steps before it.
+    first: usize,
+    /// Number of solutions of a piece.
+    rows: usize,
+    /// Estimated number of pieces.
+    pieces: usize,
+}
+
+/// Returns where to cut a pipeline; `None` if it runs on one thread: with a single core, if it is measured, or if nothing is
+/// left to do for many solutions.
+pub(super) fn cut(steps: &[Step], context: &QueryContext) -> Option<Cut> {
+    if !context.cores().are_several() || context.profile.is_some() {
+        return None;
+    }
+    let many = 1 + steps.iter().position(|step| step.rows >= CUT_ROWS)?;
+    let whole = steps.iter().rposition(|step| !is_divisible(step));
+    let first = whole.map_or(many, |last| many.max(last + 1));
+    let others = &steps[first..];
+    if others.is_empty() {
+        return None;
+    }
+    let most = others
+        .iter()
+        .fold(1.0, |most: f64, step| most.max(step.rows));
+    let cut = steps[first - 1].rows;
+    let rows = (cut * PIECE_ROWS / most).clamp(PIECE_ROWS_MIN, PIECE_ROWS_MAX);
+    Some(Cut {
+        first,
+        rows: rows as usize,
+        pieces: (cut / rows).ceil() as usize,
+    })
+}
+
+/// Returns whether several threads may run a step, each for some of the solutions, as well as one for all of them.
+fn is_divisible(step: &Step) -> bool {
+    let draws = |expression: &SlotExpression| draws(&expression.source.expression);
+    if step.filters.iter().any(draws) {
+        return false;
+    }
+    match &step.kind {
+        // Texts are read in the order of the dictionary, for as many solutions as possible.
+        StepKind::Filter(expression) if expression.compiled().looks_at_texts() => false,
+        StepKind::Filter(expression) | StepKind::Bind(_, expression) => !draws(expression),
+        StepKind::Optional(inner) => inner.iter().all(is_divisible),
+        StepKind::Union(branches) => branches.iter().flatten().all(is_divisible),
+        // What they have found on their way helps with later solutions.
+        StepKind::Path(_) | StepKind::Reachable(_) => false,
+        _ => true,
+    }
+}
+
+/// Starts a pattern that is cut.
+pub(super) fn pieces(
+    pattern: &Pattern,
+    cut: Cut,
+    schema: &SchemaRef,
+    context: &Arc<QueryContext>,
+) -> Pieces {
+    let (steps, output): (Arc<[Step]>, Arc<[usize]>) =
+        (pattern.steps.clone().into(), pattern.output.clone().into());
+    let width = pattern.slots.len();
+    let tables: Arc<Tables> = Arc::default();
+    let mut pipeline = build(&steps[..cut.first], width, context, &tables);
+    pipeline.feed(Batch::unit(width));
+    let first = First {
+        pipeline,
+        rows: cut.rows,
+        current: Batch::default(),
+        given: 0,
+    };
+    let (schema, query) = (Arc::clone(schema), Arc::clone(context));
+    let others = move || Others {
+        pipeline: build(&steps[cut.first..], width, &query, &tables),
+        output: Arc::clone(&output),
+        schema: Arc::clone(&schema),
+        context: Arc::clone(&query),
+    };
+    Ordered::new(
+        first,
+        cut.pieces,
+        others,
+        context.governor(),
+        context.cores(),
+    )
+}
+
+/// The first steps, whose solutions are cut.
+pub(super) struct First {
+    pipeline: Pipeline,
+    /// Number of solutions of a piece.
+    rows: usize,
+    current: Batch,
+    /// Number of the current solutions that were given out.
+    given: usize,
+}
+
+impl Items for First {
+    type Item = Batch;
+
+    fn next(&mut self) -> Result<Option<Batch>, QueryError> {
+        if self.given == self.current.rows {
+            self.given = 0;
+            self.current = match self.pipeline.next()? {
+                Some(batch) if batch.rows <= self.rows => {
+                    self.current = Batch::default();
+                    return Ok(Some(batch));
+                }
+                Some(batch) => batch,
+                None => {
+                    self.current = Batch::default();
+                    return Ok(None);
+                }
+            };
+        }
+        let end = (self.given + self.rows).min(self.current.rows);
+        let piece = self.current.slice(self.given, end);
+        self.given = end;
+        Ok(Some(piece))
+    }
+}
+
+/// The other steps, run by one thread.
+pub(super) struct Others {
+    pipeline: Pipeline,
+    output: Arc<[usize]>,
+    schema: SchemaRef,
+    context: Arc<QueryContext>,
+}
+
+impl Work for Others {
+    type Item = Batch;
+    type Output = RecordBatch;
+
+    fn begin(&mut self, piece: Batch) {
+        self.pipeline.feed(piece);
+    }
+
+    fn next(&mut self) -> Result<Option<RecordBatch>, QueryError> {
+        self.context.check()?;
+        let Some(batch) = self.pipeline.next()? else {
+            return Ok(None);
+        };
+        output_of(batch, &self.output, &self.schema).map(Some)
+    }
+
+    fn bytes(solutions: &RecordBatch) -> usize {
+        solutions.num_rows() * solutions.num_columns() * size_of::<u64>()
+    }
+}
