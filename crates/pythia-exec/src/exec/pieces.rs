@@ -27,7 +27,7 @@ use crate::plan::step::{Step, StepKind};
 
 /// Estimated number of solutions of the first steps that is worth cutting.
 const CUT_ROWS: f64 = 256.0;
-/// Number of solutions, estimated, that a piece grows to.
+/// Estimated number of solutions that the other steps make of a piece.
 const PIECE_ROWS: f64 = 65_536.0;
 /// Minimum and maximum number of solutions of a piece. Steps look up many of them together.
 const PIECE_ROWS_MIN: f64 = 64.0;
@@ -47,8 +47,8 @@ pub(super) struct Cut {
     pieces: usize,
 }
 
-/// Returns where to cut a pipeline; `None` if it runs on one thread: with a single core, if it is measured, or if nothing is
-/// left to do for many solutions.
+/// Returns where to cut a pipeline; `None` if it runs on one thread: with a single core, if it is measured, or if no step is
+/// left for several pieces.
 pub(super) fn cut(steps: &[Step], context: &QueryContext) -> Option<Cut> {
     if !context.cores().are_several() || context.profile.is_some() {
         return None;
@@ -65,10 +65,11 @@ pub(super) fn cut(steps: &[Step], context: &QueryContext) -> Option<Cut> {
         .fold(1.0, |most: f64, step| most.max(step.rows));
     let cut = steps[first - 1].rows;
     let rows = (cut * PIECE_ROWS / most).clamp(PIECE_ROWS_MIN, PIECE_ROWS_MAX);
-    Some(Cut {
+    let pieces = (cut / rows).ceil() as usize;
+    (pieces > 1).then_some(Cut {
         first,
         rows: rows as usize,
-        pieces: (cut / rows).ceil() as usize,
+        pieces,
     })
 }
 

@@ -2,7 +2,7 @@
 //!
 //! Each running query has its own thread. Helpers are further threads for queries that run long. There are only as many as
 //! there are cores that no query's own thread uses: a helper leaves when another query comes. Idle helpers wait for the
-//! next query that runs long, because a new thread would have to fetch its memory first.
+//! next query that runs long.
 
 use std::cell::Cell;
 use std::num::NonZero;
