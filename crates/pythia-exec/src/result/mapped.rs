@@ -32,9 +32,9 @@ impl SolutionStream {
         self.context().cores().are_several()
     }
 
-    /// Makes something of each batch of the solutions.
+    /// Makes something of each batch of the solutions that were not returned yet.
     pub fn mapped<T: Mapped>(
-        self,
+        mut self,
         map: impl Fn(SolutionBatch) -> T + Send + Sync + 'static,
     ) -> MappedSolutions<T> {
         let context = Arc::clone(self.context());
@@ -45,8 +45,8 @@ impl SolutionStream {
             map: Arc::clone(&map),
         };
         let parts = Parts {
+            ids: self.decoder.take_rest(),
             stream: self,
-            ids: IdBatch::default(),
             given: 0,
         };
         MappedSolutions {

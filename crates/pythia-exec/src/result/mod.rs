@@ -192,6 +192,13 @@ impl Decoder {
         (self.ids, self.decoded) = (ids, 0);
     }
 
+    /// Takes the solutions that are not decoded.
+    fn take_rest(&mut self) -> IdBatch {
+        let rest = rows_of(&self.ids, self.decoded..self.ids.rows);
+        self.begin(IdBatch::default());
+        rest
+    }
+
     /// Returns the next decoded solutions, or `None` if all are.
     fn next(&mut self) -> Result<Option<SolutionBatch>, QueryError> {
         if self.decoded == self.ids.rows {

@@ -60,6 +60,9 @@ const QUERIES: &[&str] = &[
     "SELECT ?g (COUNT(*) AS ?c) (SUM(?r) AS ?t) (AVG(?r) AS ?a) (MIN(?m) AS ?first) (SAMPLE(?s) AS ?one) \
      { ?s <http://e/group> ?g ; <http://e/ratio> ?r ; <http://e/name> ?m } GROUP BY ?g",
     "SELECT (SUM(?r * ?v) AS ?t) (GROUP_CONCAT(?v) AS ?all) { ?s <http://e/value> ?v ; <http://e/ratio> ?r ; <http://e/link> ?l }",
+    // More ids at once than are decoded together.
+    "SELECT * { ?s <http://e/next> ?n BIND(?n AS ?a) BIND(?s AS ?b) BIND(?n AS ?c) BIND(?s AS ?d) BIND(?n AS ?e) BIND(?s AS ?f) \
+     BIND(?n AS ?h) BIND(?s AS ?i) BIND(?n AS ?j) BIND(?s AS ?k) BIND(?n AS ?l) BIND(?s AS ?m) }",
     "SELECT DISTINCT ?v ?g { ?s <http://e/value> ?v ; <http://e/next> ?n . ?n <http://e/group> ?g }",
     "SELECT ?s ?m ?v { ?s <http://e/value> ?v ; <http://e/name> ?m } ORDER BY ?v",
     "SELECT ?s ?n ?m { ?s <http://e/next> ?n . ?n <http://e/name> ?m } LIMIT 7000",
