@@ -62,6 +62,8 @@ pub(crate) struct Ordered<I: Items, W: Work<Item = I::Item>> {
     work: W,
     /// The number of the item that this thread works on.
     own: Option<usize>,
+    /// True if its work has failed, on an item whose turn has not come. It takes no other item.
+    has_failed: bool,
     /// When the first result was asked for.
     started: Option<Instant>,
     /// Estimated number of items.
@@ -139,6 +141,7 @@ impl<I: Items, W: Work<Item = I::Item>> Ordered<I, W> {
             }),
             work,
             own: None,
+            has_failed: false,
             started: None,
             expected,
             helpers: Arc::default(),
@@ -174,12 +177,13 @@ impl<I: Items, W: Work<Item = I::Item>> Ordered<I, W> {
                     drop(state);
                     let result = self.work.next().transpose();
                     let is_last = !matches!(result, Some(Ok(_)));
+                    self.has_failed = matches!(result, Some(Err(_)));
                     shared.add(&mut shared.state.lock(), own, result);
                     if is_last {
                         self.own = None;
                     }
                 }
-                None if !state.ended && !is_full => {
+                None if !state.ended && !is_full && !self.has_failed => {
                     drop(state);
                     self.take_item();
                 }

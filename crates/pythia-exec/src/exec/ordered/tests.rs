@@ -22,6 +22,7 @@ struct Repeats {
     number: usize,
     /// What fails at this number.
     fails_at: Option<usize>,
+    has_failed: bool,
     most_ahead: Arc<AtomicUsize>,
 }
 
@@ -33,6 +34,7 @@ impl Work for Repeats {
     type Output = (usize, usize);
 
     fn begin(&mut self, number: usize) {
+        assert!(!self.has_failed, "failed work does not go on");
         self.number = number;
         self.left = 0..number % 7;
     }
@@ -41,6 +43,7 @@ impl Work for Repeats {
         sleep(Duration::from_micros((self.number * 31 % 17 * 10) as u64));
         assert!(self.number < PANICS, "work fails");
         if self.fails_at == Some(self.number) {
+            self.has_failed = true;
             return Err(QueryError::Execution("as asked".to_owned()));
         }
         self.most_ahead.fetch_max(self.number, Ordering::Relaxed);
@@ -63,6 +66,7 @@ fn repeats(
         left: 0..0,
         number: 0,
         fails_at,
+        has_failed: false,
         most_ahead: Arc::clone(&most),
     };
     let governor = Governor::with_memory(AHEAD_PART * AHEAD_BYTES.0);
@@ -108,11 +112,11 @@ fn results_come_in_the_order_of_the_items_with_any_number_of_threads() {
 
 #[test]
 fn an_error_comes_behind_the_results_before_it() {
-    for limit in [1, 4] {
-        let cores = cores(limit);
-        let (mut ordered, _) = repeats(0..400, Some(200), &cores);
+    for fails_at in 100..140 {
+        let cores = cores(1 + fails_at % 3);
+        let (mut ordered, _) = repeats(0..400, Some(fails_at), &cores);
         let (results, error) = all(&mut ordered);
-        assert_eq!(results, expected(0..200));
+        assert_eq!(results, expected(0..fails_at));
         assert!(matches!(error, Some(QueryError::Execution(_))), "{error:?}");
     }
 }
