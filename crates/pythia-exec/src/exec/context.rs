@@ -55,7 +55,7 @@ pub struct QueryContext {
     resources: Resources,
 }
 
-/// What the queries of an engine share.
+/// Resources that the queries of an engine share.
 #[derive(Clone, Debug)]
 pub struct Resources {
     /// DataFusion's environment.

@@ -100,7 +100,7 @@ struct State<O> {
     ended: bool,
     /// True once nobody reads results any more.
     stopped: bool,
-    /// What a helper panicked with.
+    /// The panic of a helper.
     panic: Option<Box<dyn Any + Send>>,
 }
 

@@ -25,7 +25,7 @@ thread_local! {
 pub struct Cores {
     limit: usize,
     busy: AtomicUsize,
-    /// Where idle helpers wait for work.
+    /// The channels on which idle helpers wait for work.
     idle: Mutex<Vec<Sender<Job>>>,
     /// Number of jobs that helpers were given.
     jobs: AtomicU64,

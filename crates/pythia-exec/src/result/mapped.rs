@@ -14,13 +14,13 @@ const CELLS_TAKEN: usize = 1 << 14;
 
 type Map<T> = dyn Fn(SolutionBatch) -> T + Send + Sync;
 
-/// What was made of each batch of solutions, in order.
+/// Values made of each batch of solutions, in order.
 pub struct MappedSolutions<T: Mapped> {
     ordered: Ordered<Parts, Mapping<T>>,
     context: Arc<QueryContext>,
 }
 
-/// What is made of a batch of solutions.
+/// A value made of a batch of solutions.
 pub trait Mapped: Send + 'static {
     /// Returns the bytes of memory that it takes.
     fn bytes(&self) -> usize;
@@ -83,7 +83,7 @@ impl Items for Parts {
 
     fn next(&mut self) -> Result<Option<IdBatch>, QueryError> {
         if self.given == self.ids.rows {
-            self.given = 0;
+            (self.ids, self.given) = (IdBatch::default(), 0);
             self.ids = match self.stream.next_ids()? {
                 Some(ids) => ids,
                 None => return Ok(None),

@@ -20,7 +20,7 @@ impl Items for Numbers {
 struct Repeats {
     left: Range<usize>,
     number: usize,
-    /// What fails at this number.
+    /// The number at which the work fails.
     fails_at: Option<usize>,
     has_failed: bool,
     most_ahead: Arc<AtomicUsize>,
