@@ -47,15 +47,16 @@ pub(super) struct Cut {
     pieces: usize,
 }
 
-/// Returns where to cut a pipeline; `None` if it runs on one thread: with a single core, if it is measured, or if no step is
-/// left for several pieces.
+/// Returns where to cut a pipeline; `None` if it is measured, or if no step is left for several pieces. Pieces do not depend
+/// on the number of threads: the order of solutions depends on them.
 pub(super) fn cut(steps: &[Step], context: &QueryContext) -> Option<Cut> {
-    if !context.cores().are_several() || context.profile.is_some() {
+    if context.profile.is_some() {
         return None;
     }
     let many = 1 + steps.iter().position(|step| step.rows >= CUT_ROWS)?;
     let whole = steps.iter().rposition(|step| !is_divisible(step));
     let first = whole.map_or(many, |last| many.max(last + 1));
+    let first = first + merging(&steps[first..]);
     let others = &steps[first..];
     if others.is_empty() {
         return None;
@@ -71,6 +72,21 @@ pub(super) fn cut(steps: &[Step], context: &QueryContext) -> Option<Cut> {
         rows: rows as usize,
         pieces,
     })
+}
+
+/// Returns the number of the first steps that compare solutions of the step before them: they drop what a merge of graphs has
+/// twice.
+fn merging(steps: &[Step]) -> usize {
+    let matches = |step: &Step| {
+        matches!(
+            step.kind,
+            StepKind::Pattern(..) | StepKind::Ranges(..) | StepKind::Intersect(..)
+        )
+    };
+    let before = steps.iter().position(matches).unwrap_or(steps.len());
+    let is_merge = |step: &Step| matches!(step.kind, StepKind::Merged(_));
+    let last = steps[..before].iter().rposition(is_merge);
+    last.map_or(0, |last| last + 1)
 }
 
 /// Returns whether several threads may run a step, each for some of the solutions, as well as one for all of them.

@@ -121,6 +121,34 @@ fn nothing_is_left_of_a_query_that_nobody_reads_to_the_end() {
 }
 
 #[test]
+fn a_triple_of_several_graphs_appears_once_although_solutions_are_cut() {
+    let mut data = String::new();
+    for n in 0..NODES {
+        for graph in 0..3 {
+            data.push_str(&format!(
+                "<http://e/n{n}> <http://e/next> <http://e/n{}> <http://e/g{graph}> .\n",
+                (n * 7 + 1) % NODES
+            ));
+        }
+    }
+    let patterns = [
+        "?s <http://e/next> ?n . ?n <http://e/next> ?m",
+        "?s ?p ?n BIND(STR(?n) AS ?t)",
+    ];
+    for threads in [1, 4] {
+        let database = with_threads(&data, threads);
+        for pattern in patterns {
+            let query = format!(
+                "SELECT * FROM <http://e/g0> FROM <http://e/g1> FROM <http://e/g2> {{ {pattern} }}"
+            );
+            let found = text(&database, &query, ResultFormat::Csv);
+            let lines = found.iter().filter(|&&byte| byte == b'\n').count();
+            assert_eq!(lines, 1 + NODES, "{pattern}");
+        }
+    }
+}
+
+#[test]
 fn a_cancelled_query_ends_with_all_its_threads() {
     let database = with_threads(&data(), 4);
     let cancel = Arc::new(AtomicBool::new(false));
