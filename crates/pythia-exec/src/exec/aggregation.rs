@@ -229,7 +229,7 @@ impl Pass {
                 Some(number) => Some(number),
                 None if self.has_room(&mut room, grouping)? => {
                     room -= 1;
-                    Some(self.groups.insert(hash, &key).0)
+                    Some(self.groups.insert_new(hash, &key))
                 }
                 None => None,
             };

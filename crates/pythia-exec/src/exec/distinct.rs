@@ -28,7 +28,9 @@ pub(crate) struct EarlyDistinct {
     context: Arc<QueryContext>,
     /// The seen solutions and the memory for them; `None` once they are dropped.
     seen: Option<(RowSet, Share)>,
+    /// Number of rows that were tested, and of those that were kept.
     rows: usize,
+    kept: usize,
 }
 
 /// The live slots that tell solutions apart. Slots with one value in all rows so far do not.
@@ -86,6 +88,7 @@ impl EarlyDistinct {
             seen: Some((RowSet::new(0, 0), Share::new(context.governor()))),
             context,
             rows: 0,
+            kept: 0,
         }
     }
 
@@ -118,8 +121,9 @@ impl EarlyDistinct {
             }
         }
         self.rows += batch.rows;
+        self.kept += fresh.len();
         let duplicates_min = self.rows / DUPLICATES_MIN;
-        if self.rows >= TRIAL_ROWS && seen.len() >= self.rows - duplicates_min {
+        if self.rows >= TRIAL_ROWS && self.kept >= self.rows - duplicates_min {
             self.seen = None;
         }
         Some(fresh)
@@ -133,6 +137,9 @@ impl RowSource for EarlyDistinct {
             *seen = RowSet::new(0, 0);
         }
     }
+
+    /// Solutions of earlier parts come before those of later ones, whichever thread has them.
+    fn go_on(&mut self) {}
 
     fn feed(&mut self, batch: Batch) {
         self.input.put(batch);

@@ -28,6 +28,10 @@ impl RowSource for MeasuredStep {
         self.step.begin();
     }
 
+    fn go_on(&mut self) {
+        self.step.go_on();
+    }
+
     fn feed(&mut self, batch: Batch) {
         self.step.feed(batch);
     }

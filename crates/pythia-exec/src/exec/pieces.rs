@@ -133,13 +133,7 @@ pub(super) fn pieces(
         schema: Arc::clone(&schema),
         context: Arc::clone(&query),
     };
-    Ordered::new(
-        first,
-        cut.pieces,
-        others,
-        context.governor(),
-        context.cores(),
-    )
+    Ordered::new(first, cut.pieces, others, context.governor())
 }
 
 /// The first steps, whose solutions are cut.
@@ -190,7 +184,7 @@ impl Work for Others {
     type Output = RecordBatch;
 
     fn begin(&mut self, piece: Batch) {
-        self.pipeline.feed(piece);
+        self.pipeline.feed_part(piece);
     }
 
     fn next(&mut self) -> Result<Option<RecordBatch>, QueryError> {

@@ -13,6 +13,10 @@ use crate::error::QueryError;
 pub(crate) trait RowSource: Send {
     /// Prepares for new input when the pipeline is fed again.
     fn begin(&mut self) {}
+    /// Prepares for the next part of the same input.
+    fn go_on(&mut self) {
+        self.begin();
+    }
     /// Feeds a batch to the step. The previous one must be used up.
     fn feed(&mut self, batch: Batch);
     /// Returns the next non-empty batch, or `None` when the input is used up.
@@ -66,6 +70,16 @@ impl Pipeline {
     /// Feeds a batch to the pipeline, which must have been drained.
     pub(crate) fn feed(&mut self, batch: Batch) {
         self.steps.iter_mut().for_each(|step| step.begin());
+        self.put(batch);
+    }
+
+    /// Feeds the next part of the same input to the pipeline, which must have been drained.
+    pub(crate) fn feed_part(&mut self, batch: Batch) {
+        self.steps.iter_mut().for_each(|step| step.go_on());
+        self.put(batch);
+    }
+
+    fn put(&mut self, batch: Batch) {
         self.fed.put(batch);
         (self.active, self.ended, self.told) = (0, 0, 0);
     }

@@ -111,7 +111,7 @@ impl DistinctRows {
             partitions.push(hash, row)?;
             return Ok(Offered::PutOff);
         }
-        self.set.insert(hash, key);
+        self.set.insert_new(hash, key);
         self.room -= 1;
         Ok(Offered::New)
     }

@@ -57,16 +57,34 @@ impl RowSet {
 
     /// Returns the row's number, and whether it is new.
     pub(crate) fn insert(&mut self, hash: u64, row: &[u64]) -> (u32, bool) {
-        if let Some(number) = self.find(hash, row) {
-            return (number, false);
+        match self.find(hash, row) {
+            Some(number) => (number, false),
+            None => (self.insert_new(hash, row), true),
+        }
+    }
+
+    /// Adds a row that is not in the set, and returns its number.
+    pub(crate) fn insert_new(&mut self, hash: u64, row: &[u64]) -> u32 {
+        if self.index.len() == self.index.capacity() {
+            self.grow();
         }
         let number = u32::try_from(self.rows.len()).expect("a set outgrows memory before 2^32");
         self.rows.push(row);
-        let (rows, level) = (&self.rows, self.level);
-        self.index.insert_unique(hash, number, |&number| {
-            hash_ids(rows.row(number as usize).iter().copied(), level)
-        });
-        (number, true)
+        self.index.insert_unique(hash, number, has_room);
+        number
+    }
+
+    /// Makes a larger index from the rows in their order: looking up the row of each place of the old index takes several
+    /// times as long.
+    fn grow(&mut self) {
+        let capacity = self.index.capacity() + 1;
+        self.index = HashTable::new();
+        let mut index = HashTable::with_capacity(capacity);
+        for number in 0..self.rows.len() {
+            let hash = self.hash(self.rows.row(number));
+            index.insert_unique(hash, number as u32, has_room);
+        }
+        self.index = index;
     }
 
     /// Returns the maximum bytes held while `more` rows are added.
@@ -75,11 +93,14 @@ impl RowSet {
         let index = if new <= old {
             index_bytes(old)
         } else {
-            // The old table exists until the new one is filled.
-            index_bytes(new.max(old + 1)) + if old > 0 { index_bytes(old) } else { 0 }
+            index_bytes(new.max(old + 1))
         };
         index + self.rows.bytes_with(more)
     }
+}
+
+fn has_room(_: &u32) -> u64 {
+    unreachable!("the index has room")
 }
 
 /// Returns whether two rows of the same width are equal. Rows are short: a call that compares memory costs more.
