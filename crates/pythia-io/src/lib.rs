@@ -39,7 +39,7 @@ pub use descriptors::{descriptors_max, raise_descriptors_max};
 pub use device::{Backend, DirectStorage, FolderLock, IoMode, LockKind};
 pub use error::IoError;
 pub use faulty::{FaultPlan, FaultyStorage, FlippedBit};
-pub use low_priority::at_low_priority;
+pub use low_priority::{at_low_priority, give_way};
 pub use memory::MemoryStorage;
 pub use model::{DeviceModel, LogModel, ModelClock, ModelStatistics, ModelledStorage};
 pub use observed::{ObservedStorage, Observer};

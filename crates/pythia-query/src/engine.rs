@@ -48,6 +48,7 @@ use pythia_exec::service::ServiceHandler;
 #[derive(Debug)]
 pub struct Engine {
     resources: Resources,
+    cores: Arc<Cores>,
     memory: Arc<MemoryBudget>,
     spill: Arc<SpillSpace>,
     parsed: ParameterizedQueries,
@@ -166,8 +167,8 @@ impl Engine {
             resources: Resources {
                 runtime: RuntimeEnvBuilder::new().build_arc()?,
                 config: SessionConfig::new(),
-                cores: Arc::new(Cores::new(options.threads)),
             },
+            cores: Arc::new(Cores::new(options.threads)),
             memory: Arc::new(MemoryBudget::new(options.memory_bytes)),
             spill: Arc::new(SpillSpace::new(folder, options.spill_bytes)),
             parsed: ParameterizedQueries::default(),
@@ -180,7 +181,7 @@ impl Engine {
             memory_bytes: self.memory.used(),
             spill_bytes: self.spill.used(),
             spilled_bytes: self.spill.written(),
-            helped: self.resources.cores.jobs(),
+            helped: self.cores.jobs(),
         }
     }
 
@@ -198,6 +199,7 @@ impl Engine {
             options.memory_bytes.unwrap_or(usize::MAX),
             Arc::clone(&self.spill),
         );
+        let governor = governor.with_cores(&self.cores);
         Arc::new(governor.with_overstay(options.overstay.clone()))
     }
 

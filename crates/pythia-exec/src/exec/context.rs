@@ -62,8 +62,6 @@ pub struct Resources {
     pub runtime: Arc<RuntimeEnv>,
     /// DataFusion's settings.
     pub config: SessionConfig,
-    /// The cores.
-    pub cores: Arc<Cores>,
 }
 
 /// Records of a query for EXPLAIN.
@@ -178,7 +176,7 @@ impl QueryContext {
 
     /// Returns the cores that the query may use.
     pub(crate) fn cores(&self) -> &Arc<Cores> {
-        &self.resources.cores
+        self.governor.cores()
     }
 
     /// Returns the query's limits.

@@ -7,8 +7,11 @@
 //! The query's own thread does everything until it has taken [`ALONE`]. Then helpers start, as far as there are free cores
 //! ([`Cores`]). Each thread takes the next item and works on it. The query's thread returns the results of the first item
 //! whose results are not all returned; as long as it has to wait for them, it works on a later item. Results depend
-//! neither on the number of threads nor on their speed. Threads that are ahead of the reader wait: results are kept only
-//! up to a number of bytes.
+//! neither on the number of threads nor on their speed.
+//!
+//! Results are kept only up to a number of bytes. A helper that is too far ahead of the reader leaves, and so does one whose
+//! core another query needs: the item that it works on is put back with its work, for whoever comes first. Helpers come
+//! again when the reader has taken half of the results.
 
 use std::any::Any;
 use std::collections::VecDeque;
@@ -16,10 +19,10 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use parking_lot::{Condvar, Mutex, MutexGuard};
+use parking_lot::{Condvar, Mutex};
 
 use crate::error::QueryError;
-use crate::limits::cores::Cores;
+use crate::limits::cores::{Cores, Helpers};
 use crate::limits::governor::Governor;
 
 /// Time that the query's own thread works alone: many times what a helper takes to begin.
@@ -58,24 +61,23 @@ type NewWork<W> = Box<dyn Fn() -> W + Send + Sync>;
 
 /// The results of work on items, in the order of the items.
 pub(crate) struct Ordered<I: Items, W: Work<Item = I::Item>> {
+    /// Dropped first.
+    helpers: Helpers,
     shared: Arc<Shared<I, W>>,
-    work: W,
-    /// The number of the item that this thread works on.
-    own: Option<usize>,
-    /// True if its work has failed, on an item whose turn has not come. It takes no other item.
-    has_failed: bool,
+    /// The item that this thread works on.
+    own: Option<Begun<W>>,
     /// When the first result was asked for.
     started: Option<Instant>,
+    /// True once helpers may come.
+    is_long: bool,
     /// Estimated number of items.
     expected: usize,
-    helpers: Arc<Helpers>,
 }
 
-/// The number of helpers.
-#[derive(Default)]
-struct Helpers {
-    number: Mutex<usize>,
-    fewer: Condvar,
+/// Work on the item of a number.
+struct Begun<W> {
+    number: usize,
+    work: W,
 }
 
 struct Shared<I: Items, W: Work> {
@@ -85,18 +87,22 @@ struct Shared<I: Items, W: Work> {
     cores: Arc<Cores>,
     /// Limit on the bytes of results that wait to be returned.
     ahead_bytes: usize,
-    state: Mutex<State<W::Output>>,
-    /// Tells of results, of room for results, and of the end.
+    state: Mutex<State<W>>,
+    /// Tells of results of the first item, of an item that was put back, and of a panic.
     changed: Condvar,
 }
 
-struct State<O> {
+struct State<W: Work> {
     /// The results of items, from the item `first` on.
-    results: VecDeque<Results<O>>,
+    results: VecDeque<Results<W::Output>>,
     first: usize,
     /// Bytes of the results in all queues.
     ahead: usize,
-    /// True once there are no more items.
+    /// Items that helpers began and put back.
+    left: Vec<Begun<W>>,
+    /// Work without an item.
+    idle: Vec<W>,
+    /// True once there are no more items, or none of them is wanted: after an error.
     ended: bool,
     /// True once nobody reads results any more.
     stopped: bool,
@@ -118,72 +124,79 @@ impl<I: Items, W: Work<Item = I::Item>> Ordered<I, W> {
         expected: usize,
         new_work: impl Fn() -> W + Send + Sync + 'static,
         governor: &Governor,
-        cores: &Arc<Cores>,
     ) -> Self {
-        let work = new_work();
         let left = governor.memory_left() / AHEAD_PART;
         let state = State {
             results: VecDeque::new(),
             first: 0,
             ahead: 0,
+            left: Vec::new(),
+            idle: Vec::new(),
             ended: false,
             stopped: false,
             panic: None,
         };
         Self {
+            helpers: Helpers::default(),
             shared: Arc::new(Shared {
                 items: Mutex::new(items),
                 new_work: Box::new(new_work),
-                cores: Arc::clone(cores),
+                cores: Arc::clone(governor.cores()),
                 ahead_bytes: left.clamp(AHEAD_BYTES.0, AHEAD_BYTES.1),
                 state: Mutex::new(state),
                 changed: Condvar::new(),
             }),
-            work,
             own: None,
-            has_failed: false,
             started: None,
+            is_long: false,
             expected,
-            helpers: Arc::default(),
         }
     }
 
     /// Returns the next result, or `None` after the last.
     pub(crate) fn next(&mut self) -> Result<Option<W::Output>, QueryError> {
+        let shared = Arc::clone(&self.shared);
         loop {
-            let shared = Arc::clone(&self.shared);
             let mut state = shared.state.lock();
             if let Some(panic) = state.panic.take() {
                 drop(state);
                 resume_unwind(panic);
             }
-            if let Some(result) = state.take_result(&shared.changed) {
+            if state.stopped {
+                return Ok(None);
+            }
+            if let Some(result) = state.take_result() {
+                // Nothing comes after an error.
+                state.stopped = result.is_err();
+                let is_low = state.ahead < shared.ahead_bytes / 2 && !state.ended;
+                let taken = state.first + state.results.len();
+                drop(state);
+                if is_low && self.is_long && taken < self.expected {
+                    self.take_helper();
+                }
                 return result.map(Some);
             }
             if state.results.is_empty() && state.ended {
                 return Ok(None);
             }
-            let is_first = self.own == Some(state.first);
+            state.resume(&mut self.own, shared.ahead_bytes);
             let is_full = state.ahead >= shared.ahead_bytes;
-            match self.own {
-                Some(_) if is_first => {
+            let first = state.first;
+            match &mut self.own {
+                Some(own) if own.number == first => {
                     drop(state);
-                    if let Some(result) = self.work.next()? {
+                    if let Some(result) = shared.step(own) {
                         return Ok(Some(result));
                     }
                     self.end_own();
                 }
                 Some(own) if !is_full => {
                     drop(state);
-                    let result = self.work.next().transpose();
-                    let is_last = !matches!(result, Some(Ok(_)));
-                    self.has_failed = matches!(result, Some(Err(_)));
-                    shared.add(&mut shared.state.lock(), own, result);
-                    if is_last {
-                        self.own = None;
+                    if !shared.keep_result(own) {
+                        self.end_own();
                     }
                 }
-                None if !state.ended && !is_full && !self.has_failed => {
+                None if !state.ended && !is_full => {
                     drop(state);
                     self.take_item();
                 }
@@ -195,8 +208,7 @@ impl<I: Items, W: Work<Item = I::Item>> Ordered<I, W> {
 
     fn end_own(&mut self) {
         if let Some(own) = self.own.take() {
-            let shared = &self.shared;
-            shared.add(&mut shared.state.lock(), own, None);
+            self.shared.state.lock().keep_idle(own);
         }
     }
 
@@ -204,54 +216,42 @@ impl<I: Items, W: Work<Item = I::Item>> Ordered<I, W> {
     fn take_item(&mut self) {
         let now = Instant::now();
         let started = *self.started.get_or_insert(now);
-        let Some((number, item)) = self.shared.take_item() else {
+        self.own = self.shared.take_item();
+        let Some(own) = &self.own else {
             return;
         };
-        self.own = Some(number);
-        self.work.begin(item);
+        self.is_long |= now.duration_since(started) >= ALONE;
         // For the last item a helper would come too late.
-        if now.duration_since(started) >= ALONE && number + 1 < self.expected {
+        if self.is_long && own.number + 1 < self.expected {
             self.take_helper();
         }
     }
 
     fn take_helper(&self) {
-        let (shared, helpers) = (Arc::clone(&self.shared), Arc::clone(&self.helpers));
-        *self.helpers.number.lock() += 1;
-        let job = move || {
+        let cores = &self.shared.cores;
+        if !cores.are_free() {
+            return;
+        }
+        let (shared, leaves) = (Arc::clone(&self.shared), self.helpers.one());
+        cores.help(Box::new(move || {
             shared.help();
             // Whoever waits for the helpers is the last to hold what they share.
             drop(shared);
-            helpers.leave();
-        };
-        if !self.shared.cores.help(Box::new(job)) {
-            self.helpers.leave();
-        }
+            drop(leaves);
+        }));
     }
 }
 
-impl Helpers {
-    fn leave(&self) {
-        *self.number.lock() -= 1;
-        self.fewer.notify_all();
-    }
-}
-
-/// Waits for the helpers, so that nothing of the query is in use after its end.
+/// Ends the helpers. Nothing of the query is in use after they were waited for.
 impl<I: Items, W: Work<Item = I::Item>> Drop for Ordered<I, W> {
     fn drop(&mut self) {
         self.shared.state.lock().stopped = true;
-        self.shared.changed.notify_all();
-        let mut number = self.helpers.number.lock();
-        while *number > 0 {
-            self.helpers.fewer.wait(&mut number);
-        }
     }
 }
 
 impl<I: Items, W: Work<Item = I::Item>> Shared<I, W> {
-    /// Takes the next item, and its number. An error takes the place of an item.
-    fn take_item(&self) -> Option<(usize, I::Item)> {
+    /// Begins the next item. An error takes the place of an item.
+    fn take_item(&self) -> Option<Begun<W>> {
         let mut items = self.items.lock();
         if self.state.lock().ended {
             return None;
@@ -259,30 +259,27 @@ impl<I: Items, W: Work<Item = I::Item>> Shared<I, W> {
         let item = items.next();
         let mut state = self.state.lock();
         let number = state.first + state.results.len();
-        let mut results = Results {
-            queue: VecDeque::new(),
-            is_whole: false,
-        };
-        let taken = match item {
-            Ok(Some(item)) => Some((number, item)),
+        let item = match item {
+            Ok(Some(item)) => item,
             Ok(None) => {
                 state.ended = true;
-                self.changed.notify_all();
                 return None;
             }
             Err(error) => {
-                results.queue.push_back((Err(error), 0));
-                results.is_whole = true;
-                state.ended = true;
-                self.changed.notify_all();
-                None
+                state.results.push_back(Results::new());
+                self.add(&mut state, number, Some(Err(error)));
+                return None;
             }
         };
-        state.results.push_back(results);
-        taken
+        state.results.push_back(Results::new());
+        let idle = state.idle.pop();
+        drop((state, items));
+        let mut work = idle.unwrap_or_else(|| (self.new_work)());
+        work.begin(item);
+        Some(Begun { number, work })
     }
 
-    /// Works until there are no more items, or another query needs the core.
+    /// Works until there is nothing more to do, or another query needs the core.
     fn help(&self) {
         if let Err(panic) = catch_unwind(AssertUnwindSafe(|| self.work())) {
             self.state.lock().panic = Some(panic);
@@ -291,83 +288,89 @@ impl<I: Items, W: Work<Item = I::Item>> Shared<I, W> {
     }
 
     fn work(&self) {
-        let mut work = (self.new_work)();
-        while self.cores.may_stay() && self.wait_for_room() {
-            let Some((number, item)) = self.take_item() else {
-                return;
-            };
-            work.begin(item);
-            if !self.work_on(number, &mut work) {
-                return;
+        while let Some(mut begun) = self.begin() {
+            loop {
+                let goes_on = self.keep_result(&mut begun);
+                let mut state = self.state.lock();
+                if !goes_on {
+                    state.keep_idle(begun);
+                    break;
+                }
+                if self.has_to_leave(&state) {
+                    state.left.push(begun);
+                    self.changed.notify_all();
+                    return;
+                }
             }
         }
+    }
+
+    /// Returns whether a helper has to leave.
+    fn has_to_leave(&self, state: &State<W>) -> bool {
+        state.stopped || state.ahead >= self.ahead_bytes || !self.cores.may_stay()
+    }
+
+    /// Begins an item, or goes on with one that was put back.
+    fn begin(&self) -> Option<Begun<W>> {
+        let mut state = self.state.lock();
+        if self.has_to_leave(&state) {
+            return None;
+        }
+        if let Some(left) = state.take_left() {
+            return Some(left);
+        }
+        drop(state);
+        self.take_item()
+    }
+
+    /// Makes the next result of the first item, and returns it. An error is kept, as results of other items are.
+    fn step(&self, begun: &mut Begun<W>) -> Option<W::Output> {
+        match begun.work.next().transpose() {
+            Some(Ok(result)) => Some(result),
+            end => {
+                self.add(&mut self.state.lock(), begun.number, end);
+                None
+            }
+        }
+    }
+
+    /// Makes and keeps the next result of an item. Returns false if it was the last.
+    fn keep_result(&self, begun: &mut Begun<W>) -> bool {
+        let result = begun.work.next().transpose();
+        let goes_on = matches!(result, Some(Ok(_)));
+        self.add(&mut self.state.lock(), begun.number, result);
+        goes_on
     }
 
     /// Adds a result of an item, or its end.
     fn add(
         &self,
-        state: &mut State<W::Output>,
+        state: &mut State<W>,
         item: usize,
         result: Option<Result<W::Output, QueryError>>,
     ) {
-        let results = &mut state.results[item - state.first];
+        let place = item - state.first;
+        let results = &mut state.results[place];
         results.is_whole = !matches!(result, Some(Ok(_)));
+        state.ended |= matches!(result, Some(Err(_)));
         if let Some(result) = result {
             let bytes = result.as_ref().map_or(0, W::bytes);
             results.queue.push_back((result, bytes));
             state.ahead += bytes;
         }
-        if item == state.first {
+        if place == 0 {
             self.changed.notify_all();
         }
     }
-
-    /// Waits until results may be kept for another item. Returns false if there is nothing more to do.
-    fn wait_for_room(&self) -> bool {
-        let mut state = self.state.lock();
-        while state.ahead >= self.ahead_bytes && !state.stopped {
-            self.changed.wait(&mut state);
-        }
-        !state.stopped && !state.ended
-    }
-
-    /// Makes the results of an item. Returns whether the thread may go on.
-    fn work_on(&self, number: usize, work: &mut W) -> bool {
-        loop {
-            let result = work.next().transpose();
-            let is_last = !matches!(result, Some(Ok(_)));
-            let has_failed = matches!(result, Some(Err(_)));
-            let mut state = self.state.lock();
-            self.add(&mut state, number, result);
-            if is_last {
-                return !has_failed;
-            }
-            if !self.wait_for_reader(number, state) {
-                return false;
-            }
-        }
-    }
-
-    /// Waits while too many results are ahead of the reader, unless it waits for those of this item. Returns false once
-    /// nobody reads any more.
-    fn wait_for_reader(&self, number: usize, mut state: MutexGuard<'_, State<W::Output>>) -> bool {
-        let is_wanted =
-            |state: &State<W::Output>| number == state.first && state.results[0].queue.is_empty();
-        while !state.stopped && state.ahead >= self.ahead_bytes && !is_wanted(&state) {
-            self.changed.wait(&mut state);
-        }
-        !state.stopped
-    }
 }
 
-impl<O> State<O> {
+impl<W: Work> State<W> {
     /// Takes the next result in order, if it is there.
-    fn take_result(&mut self, changed: &Condvar) -> Option<Result<O, QueryError>> {
+    fn take_result(&mut self) -> Option<Result<W::Output, QueryError>> {
         loop {
             let results = self.results.front_mut()?;
             if let Some((result, bytes)) = results.queue.pop_front() {
                 self.ahead -= bytes;
-                changed.notify_all();
                 return Some(result);
             }
             if !results.is_whole {
@@ -375,7 +378,41 @@ impl<O> State<O> {
             }
             self.results.pop_front();
             self.first += 1;
-            changed.notify_all();
+        }
+    }
+
+    /// Keeps work for other items, unless it has failed: then no more items are taken.
+    fn keep_idle(&mut self, begun: Begun<W>) {
+        if !self.ended {
+            self.idle.push(begun.work);
+        }
+    }
+
+    /// Takes the first of the items that were put back.
+    fn take_left(&mut self) -> Option<Begun<W>> {
+        let places = 0..self.left.len();
+        let first = places.min_by_key(|&place| self.left[place].number)?;
+        Some(self.left.swap_remove(first))
+    }
+
+    /// Lets the reader go on with an item that was put back: with the first of all in any case, otherwise if it has none
+    /// and results may be kept.
+    fn resume(&mut self, own: &mut Option<Begun<W>>, ahead_bytes: usize) {
+        let Some(next) = self.left.iter().map(|begun| begun.number).min() else {
+            return;
+        };
+        if next == self.first || (own.is_none() && self.ahead < ahead_bytes) {
+            let left = self.take_left();
+            self.left.extend(std::mem::replace(own, left));
+        }
+    }
+}
+
+impl<O> Results<O> {
+    fn new() -> Self {
+        Self {
+            queue: VecDeque::new(),
+            is_whole: false,
         }
     }
 }

@@ -23,6 +23,8 @@ use crate::plan::operators::Sort;
 /// With a LIMIT, the held rows are reduced to the best ones when their number exceeds the limit by this
 /// factor.
 const SLACK: usize = 4;
+/// Maximum number of rows whose keys are made together.
+const PART_ROWS: usize = 4 * BATCH_ROWS;
 /// Estimated bytes of one key of one row, before keys are made.
 const KEY_BYTES: usize = 9;
 
@@ -107,6 +109,13 @@ impl Sorter {
         self.share.as_mut().expect("held until the rows are merged")
     }
 
+    /// Returns the number of rows whose keys are made together: the more, the fewer pages of the dictionary are read. Little
+    /// memory makes them fewer.
+    fn part_rows(&self) -> usize {
+        let rows = self.context.governor().batch_rows(self.rows.width());
+        rows.clamp(BATCH_ROWS, PART_ROWS)
+    }
+
     fn add(&mut self, batch: &RecordBatch) -> Result<(), QueryError> {
         let given = id_columns(batch);
         let mut computed = Vec::new();
@@ -127,9 +136,10 @@ impl Sorter {
             .chain(computed.iter().map(Vec::as_slice))
             .collect();
         let mut row = vec![0; columns.len()];
-        for start in (0..batch.num_rows()).step_by(BATCH_ROWS) {
+        let part = self.part_rows();
+        for start in (0..batch.num_rows()).step_by(part) {
             self.context.check()?;
-            let end = (start + BATCH_ROWS).min(batch.num_rows());
+            let end = (start + part).min(batch.num_rows());
             self.make_room(end - start)?;
             for number in start..end {
                 if self.is_beyond(&columns, number) {
@@ -169,7 +179,7 @@ impl Sorter {
             return Ok(());
         }
         let keep = self.sort.limit.unwrap_or(usize::MAX).saturating_mul(SLACK);
-        if self.rows.len() > keep.max(BATCH_ROWS) {
+        if self.rows.len() > keep.max(self.part_rows()) {
             self.cut_back()?;
         }
         let rows = self.rows.len() + more;
@@ -221,16 +231,16 @@ impl Sorter {
         let mut keys = SortKeys::new(&self.kinds, &self.context.evaluation);
         let rows = self.rows.len();
         let other = self.rows.bytes_with(0) + SortKeys::order_bytes(rows);
-        for start in (0..rows).step_by(BATCH_ROWS) {
+        let part = self.part_rows();
+        for start in (0..rows).step_by(part) {
             self.context.check()?;
-            self.extend_keys(&mut keys, start..(start + BATCH_ROWS).min(rows))?;
+            self.extend_keys(&mut keys, start..(start + part).min(rows))?;
             if !self.share().fits(other + growing_bytes(&keys)) {
                 return Ok(None);
             }
         }
-        let mut order = keys.order(|| self.context.check())?;
-        order.truncate(self.sort.limit.unwrap_or(usize::MAX));
-        Ok(Some(order))
+        let limit = self.sort.limit.unwrap_or(usize::MAX);
+        keys.order(limit, &self.context.evaluation).map(Some)
     }
 
     /// Adds the keys of some of the held rows.
@@ -304,9 +314,9 @@ impl Sorter {
         keys: &mut SortKeys,
     ) -> Result<SortedRun, QueryError> {
         let mut writer = SortedWriter::new(file, self.share().block_bytes());
-        let order = keys.order(|| self.context.check())?;
-        let wanted = order.iter().take(self.sort.limit.unwrap_or(usize::MAX));
-        for (place, &row) in wanted.enumerate() {
+        let limit = self.sort.limit.unwrap_or(usize::MAX);
+        let order = keys.order(limit, &self.context.evaluation)?;
+        for (place, &row) in order.iter().enumerate() {
             if place.is_multiple_of(BATCH_ROWS) {
                 self.context.check()?;
             }

@@ -30,7 +30,7 @@ use super::order::{compare_ids, compare_values};
 use super::statistics::{self, Moments, Tally};
 use super::text::Text;
 use super::value::Value;
-use super::{CompiledExpression, for_parts};
+use super::{CompiledExpression, PART_ROWS, slices};
 use crate::error::QueryError;
 use crate::limits::governor::Held;
 use crate::limits::spill::distinct::{DistinctRows, Offered};
@@ -207,12 +207,13 @@ impl Accumulator {
             return self.count_rows(groups, columns, context);
         };
         // In parts, like other expressions, to bound the texts held at once.
-        let mut start = 0;
-        for_parts(columns, groups.len(), context, |columns, rows| {
-            let part = &groups[start..start + rows];
-            start += rows;
-            self.add_part(aggregate, argument, part, columns, context)
-        })
+        for start in (0..groups.len()).step_by(PART_ROWS) {
+            context.check()?;
+            let rows = start..(start + PART_ROWS).min(groups.len());
+            let columns = slices(columns, rows.clone());
+            self.add_part(aggregate, argument, &groups[rows], &columns, context)?;
+        }
+        Ok(())
     }
 
     /// Adds rows of existing groups.
@@ -224,7 +225,7 @@ impl Accumulator {
         columns: &[&[u64]],
         context: &EvaluationContext,
     ) -> Result<(), QueryError> {
-        if let Some(memo) = self.memo(aggregate, argument, columns.len(), context) {
+        if let Some(memo) = self.memo(aggregate, argument, columns, context) {
             let waits = memo.wait(groups, columns);
             if memo.is_full() || !waits {
                 let pays = self.add_waiting(argument, context)?;
@@ -283,7 +284,7 @@ impl Accumulator {
         &mut self,
         aggregate: &CompiledAggregate,
         argument: &CompiledExpression,
-        width: usize,
+        columns: &[&[u64]],
         context: &EvaluationContext,
     ) -> Option<&mut Memo> {
         if matches!(self.memo, Memoized::Unknown) {
@@ -292,7 +293,7 @@ impl Accumulator {
                 Accumulated::Sum(..) | Accumulated::States(..) | Accumulated::Moments(..)
             );
             let sums = sums && !matches!(aggregate.function, Function::MergedSums);
-            let memo = (sums && !aggregate.distinct).then(|| Memo::new(argument, width, context));
+            let memo = (sums && !aggregate.distinct).then(|| Memo::new(argument, columns, context));
             self.memo = memo
                 .flatten()
                 .map_or(Memoized::No, |memo| Memoized::Yes(Box::new(memo)));
@@ -716,7 +717,7 @@ fn add_to_numbers(
 }
 
 /// Returns the numbers of a column by row; `None` is an error.
-fn numbers<'v>(
+pub(super) fn numbers<'v>(
     column: &'v Column<'_>,
     decoded: &'v mut Decoded,
     context: &EvaluationContext,

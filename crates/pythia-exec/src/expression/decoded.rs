@@ -17,7 +17,15 @@ use super::context::EvaluationContext;
 use super::table::FoundTerm;
 use super::value::Value;
 use crate::error::QueryError;
+use crate::limits::fork::fork;
 use crate::limits::governor::Working;
+
+/// Memory of a term besides its texts, in bytes, with the free places of the table.
+const ENTRY_BYTES: usize = 2 * size_of::<(u64, Entry)>();
+/// Minimum number of ids that one of several threads decodes: some hundred microseconds.
+const IDS_MIN: usize = 512;
+/// Number of parts that several threads decode. Parts take different times.
+const PARTS: usize = 8;
 
 /// Terms decoded so far for one batch.
 #[derive(Default)]
@@ -97,6 +105,11 @@ impl Decoded {
         self.add(context, ids)
     }
 
+    /// Returns whether no term was decoded.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.terms.is_empty()
+    }
+
     /// Decodes ids that are not inline.
     pub(crate) fn add(
         &mut self,
@@ -110,15 +123,54 @@ impl Decoded {
             return Ok(());
         }
         self.terms.reserve(ids.len());
-        let entry_bytes = 2 * size_of::<(u64, Entry)>();
+        let cores = context.governor().cores();
+        if ids.len() < 2 * IDS_MIN || !cores.are_free() {
+            return self.read(context, &ids);
+        }
+        // Threads read ranges of ids: no page of the dictionary twice.
+        let length = (ids.len() / PARTS).max(IDS_MIN);
+        let parts: Vec<&[TermId]> = ids.chunks(length).collect();
+        let parts = fork(cores, parts.len(), |part| {
+            let mut decoded = Self::default();
+            decoded.read(context, parts[part])?;
+            Ok(decoded)
+        })?;
+        parts
+            .into_iter()
+            .try_for_each(|part| self.append(part, context))
+    }
+
+    /// Decodes sorted ids that were not decoded before.
+    fn read(&mut self, context: &EvaluationContext, ids: &[TermId]) -> Result<(), QueryError> {
         let mut working = self
             .working
             .take()
             .unwrap_or_else(|| Working::new(context.governor()));
         let add = |index: usize, term: FoundTerm<'_>| self.insert(ids[index], term);
-        let read = context.read_charged(&ids, entry_bytes, &mut working, add);
+        let read = context.read_charged(ids, ENTRY_BYTES, &mut working, add);
         self.working = Some(working);
         read
+    }
+
+    /// Adds terms that were decoded elsewhere.
+    fn append(&mut self, mut other: Self, context: &EvaluationContext) -> Result<(), QueryError> {
+        let bytes = other.working.take().map_or(0, |working| working.bytes());
+        let working = &mut self.working;
+        let working = working.get_or_insert_with(|| Working::new(context.governor()));
+        working.add(bytes)?;
+        let (text, triple) = (self.texts.len(), self.triples.len());
+        self.texts.push_str(&other.texts);
+        self.triples.append(&mut other.triples);
+        let moved = other.terms.into_iter().map(|(id, mut entry)| {
+            entry.text = text + entry.text.start..text + entry.text.end;
+            entry.suffix_end += text;
+            if let EntryKind::Triple(place) = &mut entry.kind {
+                *place += triple;
+            }
+            (id, entry)
+        });
+        self.terms.extend(moved);
+        Ok(())
     }
 
     fn insert(&mut self, id: TermId, term: FoundTerm<'_>) -> Result<(), KeyError> {

@@ -10,13 +10,14 @@ use pythia_rdf::TermId;
 use rustc_hash::FxHashMap;
 use spargebra::algebra::Function;
 
-use super::CompiledExpression;
+use super::aggregate::numbers;
 use super::context::EvaluationContext;
 use super::evaluate::{Evaluator, Rows};
 use super::exact::Exact;
 use super::node::Node;
 use super::number::Number;
 use super::value::Value;
+use super::{CompiledExpression, in_ranges};
 use crate::error::QueryError;
 use crate::limits::governor::Held;
 
@@ -24,8 +25,6 @@ use crate::limits::governor::Held;
 const VALUES_MAX: usize = 1 << 16;
 /// Maximum number of rows that wait.
 const WAITING_MAX: usize = 1 << 16;
-/// Number of terms that are evaluated at a time, to bound the texts held at once.
-const TERMS_AT_ONCE: usize = 1 << 12;
 /// Approximate memory of a kept value in bytes, with the free places of the table and the list.
 const VALUE_BYTES: usize = 2 * (size_of::<(u64, u32)>() + size_of::<Kept>());
 /// Memory of a row that waits, in bytes, with the value that it may need.
@@ -66,16 +65,21 @@ pub(super) struct KnownRows {
 }
 
 impl Memo {
-    /// Returns an empty memo; `None` if the expression is not over one column, is cheap, or may give different values for
-    /// one term.
+    /// Returns an empty memo; `None` if the expression is not over one column, is cheap for the first rows, or may give
+    /// different values for one term.
     pub(super) fn new(
         expression: &CompiledExpression,
-        width: usize,
+        columns: &[&[u64]],
         context: &EvaluationContext,
     ) -> Option<Self> {
+        let is_text = |id: &u64| TermId(*id).is_bound() && !TermId(*id).kind().is_inline();
+        let column = match expression.as_column() {
+            Some(column) => Some(column).filter(|&column| columns[column].iter().any(is_text)),
+            None => only_column(&expression.node),
+        };
         Some(Self {
-            column: only_column(&expression.node)?,
-            width,
+            column: column?,
+            width: columns.len(),
             places: FxHashMap::default(),
             numbers: Vec::new(),
             are_new: false,
@@ -136,9 +140,14 @@ impl Memo {
         new.sort_unstable();
         self.numbers.resize(known + new.len(), Kept::Error);
         self.are_new = new.len() * 2 > places.len();
-        for terms in new.chunks(TERMS_AT_ONCE) {
+        let ids: Vec<u64> = new.iter().map(|(id, _)| *id).collect();
+        let found = in_ranges(ids.len(), context, |terms| {
             context.check()?;
-            self.evaluate(expression, terms, context)?;
+            let columns = vec![&ids[terms]; self.width];
+            Kept::all(expression, &columns, context)
+        })?;
+        for ((_, place), kept) in new.iter().zip(found.into_iter().flatten()) {
+            self.numbers[*place as usize] = kept;
         }
         let has_text = |(id, _): &&(u64, u32)| !TermId(*id).kind().is_inline();
         let texts = new.iter().filter(has_text).count();
@@ -149,35 +158,38 @@ impl Memo {
         })
     }
 
-    /// Evaluates the expression for terms, and keeps their numbers at their places.
-    fn evaluate(
-        &mut self,
-        expression: &CompiledExpression,
-        terms: &[(u64, u32)],
-        context: &EvaluationContext,
-    ) -> Result<(), QueryError> {
-        let ids: Vec<u64> = terms.iter().map(|(id, _)| *id).collect();
-        let columns = vec![&ids[..]; self.width];
-        let mut evaluator = Evaluator::new(&columns, context);
-        let column = evaluator.evaluate(&expression.node, Rows::All(ids.len()))?;
-        let mut decoded = evaluator.decoded;
-        decoded.require(context, &[&column], |_, _| true)?;
-        for (row, (_, place)) in terms.iter().enumerate() {
-            self.numbers[*place as usize] = match column.value(row, &decoded) {
-                Some(Value::Number(number)) => Kept::Number(number),
-                Some(Value::Exact(exact)) => Kept::Exact(exact),
-                _ => Kept::Error,
-            };
-        }
-        Ok(())
-    }
-
     /// Returns the number at a place; `None` is an error.
     pub(super) fn number(&self, place: u32) -> Option<Value<'_>> {
-        match &self.numbers[place as usize] {
-            Kept::Error => None,
-            Kept::Number(number) => Some(Value::Number(*number)),
-            Kept::Exact(exact) => Some(Value::Exact(exact.clone())),
+        self.numbers[place as usize].value()
+    }
+}
+
+impl Kept {
+    /// Returns the numbers that an expression gives for rows.
+    fn all(
+        expression: &CompiledExpression,
+        columns: &[&[u64]],
+        context: &EvaluationContext,
+    ) -> Result<Vec<Self>, QueryError> {
+        let rows = columns.first().map_or(0, |column| column.len());
+        let mut evaluator = Evaluator::new(columns, context);
+        let column = evaluator.evaluate(&expression.node, Rows::All(rows))?;
+        let mut decoded = evaluator.decoded;
+        let number = numbers(&column, &mut decoded, context)?;
+        let kept = |row| match number(row) {
+            Some(Value::Number(number)) => Self::Number(number),
+            Some(Value::Exact(exact)) => Self::Exact(exact),
+            _ => Self::Error,
+        };
+        Ok((0..rows).map(kept).collect())
+    }
+
+    /// Returns the number; `None` is an error.
+    fn value(&self) -> Option<Value<'_>> {
+        match self {
+            Self::Error => None,
+            Self::Number(number) => Some(Value::Number(*number)),
+            Self::Exact(exact) => Some(Value::Exact(exact.clone())),
         }
     }
 }

@@ -50,12 +50,15 @@ mod testing;
 #[cfg(test)]
 mod tests;
 
+use std::ops::Range;
+
 use oxrdf::Variable;
 use pythia_rdf::TermId;
 use pythia_store::statistics::KindSet;
-use spargebra::algebra::Expression;
+use spargebra::algebra::{Expression, Function};
 
 use crate::error::QueryError;
+use crate::limits::fork::fork;
 
 pub use context::{CustomFunction, CustomFunctions, EvaluationContext};
 pub use exact::Exact;
@@ -149,14 +152,11 @@ impl CompiledExpression {
         rows: usize,
         context: &EvaluationContext,
     ) -> Result<Vec<u64>, QueryError> {
-        let mut ids = Vec::with_capacity(rows);
-        for_parts(columns, rows, context, |columns, rows| {
+        self.in_parts(columns, rows, context, |columns, rows| {
             let mut evaluator = Evaluator::new(columns, context);
             let column = evaluator.evaluate(&self.node, Rows::All(rows))?;
-            ids.extend(column.into_ids(rows, context)?);
-            Ok(())
-        })?;
-        Ok(ids)
+            column.into_ids(rows, context)
+        })
     }
 
     /// Returns the values of the results, `None` for errors.
@@ -185,36 +185,71 @@ impl CompiledExpression {
         rows: usize,
         context: &EvaluationContext,
     ) -> Result<Vec<bool>, QueryError> {
-        let mut keep = Vec::with_capacity(rows);
-        for_parts(columns, rows, context, |columns, rows| {
+        self.in_parts(columns, rows, context, |columns, rows| {
             let mut evaluator = Evaluator::new(columns, context);
             let truths = evaluator.truths(&self.node, Rows::All(rows))?;
-            keep.extend(truths.into_iter().map(|truth| truth == TRUE));
-            Ok(())
-        })?;
-        Ok(keep)
+            Ok(truths.into_iter().map(|truth| truth == TRUE).collect())
+        })
+    }
+
+    /// Evaluates parts of the rows, on all free cores if that may take long, and returns the values of all rows.
+    fn in_parts<T: Send>(
+        &self,
+        columns: &[&[u64]],
+        rows: usize,
+        context: &EvaluationContext,
+        evaluate: impl Fn(&[&[u64]], usize) -> Result<Vec<T>, QueryError> + Sync,
+    ) -> Result<Vec<T>, QueryError> {
+        let mut values = Vec::with_capacity(rows);
+        let evaluate = |rows: Range<usize>| {
+            context.check()?;
+            let length = rows.len();
+            evaluate(&slices(columns, rows), length)
+        };
+        if self.is_cheap() || self.as_column().is_some() || self.draws() {
+            for start in (0..rows).step_by(PART_ROWS) {
+                values.append(&mut evaluate(start..(start + PART_ROWS).min(rows))?);
+            }
+            return Ok(values);
+        }
+        for mut part in in_ranges(rows, context, evaluate)? {
+            values.append(&mut part);
+        }
+        Ok(values)
+    }
+
+    /// Returns whether the expression may give different values for equal rows.
+    fn draws(&self) -> bool {
+        self.node.any(&|node| match node {
+            Node::Call(call) => matches!(
+                call.function,
+                Function::Rand | Function::Uuid | Function::StrUuid | Function::BNode
+            ),
+            _ => false,
+        })
     }
 }
 
 /// Number of rows of the parts in which large batches are evaluated. Parts bound the texts held at once,
-/// and the deadline is checked between them.
+/// and the deadline is checked between them. Smaller ones would read a page of the dictionary more often.
 const PART_ROWS: usize = 4096;
-
-fn for_parts(
-    columns: &[&[u64]],
+/// Evaluates parts of the rows on all free cores, and returns what was made of each.
+fn in_ranges<T: Send>(
     rows: usize,
     context: &EvaluationContext,
-    mut evaluate: impl FnMut(&[&[u64]], usize) -> Result<(), QueryError>,
-) -> Result<(), QueryError> {
+    evaluate: impl Fn(Range<usize>) -> Result<T, QueryError> + Sync,
+) -> Result<Vec<T>, QueryError> {
     if rows <= PART_ROWS {
-        context.check()?;
-        return evaluate(columns, rows);
+        return Ok(vec![evaluate(0..rows)?]);
     }
-    for start in (0..rows).step_by(PART_ROWS) {
-        context.check()?;
-        let end = (start + PART_ROWS).min(rows);
-        let part: Vec<&[u64]> = columns.iter().map(|column| &column[start..end]).collect();
-        evaluate(&part, end - start)?;
-    }
-    Ok(())
+    let parts = rows.div_ceil(PART_ROWS);
+    fork(context.governor().cores(), parts, |part| {
+        evaluate(part * PART_ROWS..((part + 1) * PART_ROWS).min(rows))
+    })
+}
+
+/// Returns some rows of columns.
+fn slices<'c>(columns: &[&'c [u64]], rows: Range<usize>) -> Vec<&'c [u64]> {
+    let columns = columns.iter();
+    columns.map(|column| &column[rows.clone()]).collect()
 }

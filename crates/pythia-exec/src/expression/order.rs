@@ -10,20 +10,28 @@
 //! columns inverted.
 
 use std::cmp::Ordering;
+use std::ops::Range;
 
 use oxrdf::BaseDirection;
+use parking_lot::Mutex;
 use pythia_rdf::{TermId, TermKind};
 
 use super::column::Column;
 use super::context::EvaluationContext;
 use super::decoded::Decoded;
+use super::in_ranges;
 use super::number::Number;
 use super::temporal::Temporal;
 use super::value::Value;
 use crate::error::QueryError;
+use crate::limits::fork::fork;
 
-/// Number of rows sorted at once, between checks of the deadline.
+/// Number of rows sorted at once, between checks of the deadline: about ten milliseconds.
 const SORT_ROWS: usize = 1 << 18;
+/// Minimum number of rows that one of several threads sorts at once.
+const SORT_ROWS_MIN: usize = 1 << 13;
+/// Number of parts that are sorted by several threads.
+const PARTS: usize = 8;
 
 /// One sort column.
 #[derive(Clone, Copy, Debug)]
@@ -65,9 +73,46 @@ impl ColumnKinds {
 #[derive(Clone, Debug)]
 pub struct SortKeys {
     encodings: Vec<Encoding>,
+    keys: Keys,
+}
+
+/// Keys, one after the other.
+#[derive(Clone, Debug, Default)]
+struct Keys {
     bytes: Vec<u8>,
     /// End of each row's key in `bytes`.
     ends: Vec<usize>,
+}
+
+impl Keys {
+    /// Adds the keys of some rows.
+    fn write(
+        &mut self,
+        columns: &[SortColumn<'_>],
+        encodings: &[Encoding],
+        rows: Range<usize>,
+        decoded: &Decoded,
+    ) {
+        for row in rows {
+            for (column, encoding) in columns.iter().zip(encodings) {
+                let start = self.bytes.len();
+                encoding.write(TermId(column.ids[row]), decoded, &mut self.bytes);
+                if column.descending {
+                    self.bytes[start..]
+                        .iter_mut()
+                        .for_each(|byte| *byte = !*byte);
+                }
+            }
+            self.ends.push(self.bytes.len());
+        }
+    }
+
+    /// Adds keys behind the others.
+    fn append(&mut self, other: &Self) {
+        let start = self.bytes.len();
+        self.bytes.extend_from_slice(&other.bytes);
+        self.ends.extend(other.ends.iter().map(|end| start + end));
+    }
 }
 
 impl SortKeys {
@@ -79,84 +124,90 @@ impl SortKeys {
                 .iter()
                 .map(|kinds| Encoding::choose(kinds, context))
                 .collect(),
-            bytes: Vec::new(),
-            ends: Vec::new(),
+            keys: Keys::default(),
         }
     }
 
-    /// Adds the keys of `rows` rows. Decodes the needed terms in one sorted batch, so a few thousand rows
-    /// at a time are best.
+    /// Adds the keys of `rows` rows. Decodes the needed terms in one sorted batch, so some thousand rows at a time are best.
     pub fn extend(
         &mut self,
         columns: &[SortColumn<'_>],
         rows: usize,
         context: &EvaluationContext,
     ) -> Result<(), QueryError> {
+        let Self { encodings, keys } = self;
         let mut decoded = Decoded::default();
-        for (column, encoding) in columns.iter().zip(&self.encodings) {
+        for (column, encoding) in columns.iter().zip(&*encodings) {
             let cells = Column::Ids(column.ids.into());
             decoded.require(context, &[&cells], |_, id| encoding.needs_text(id))?;
         }
-        for row in 0..rows {
-            for (column, encoding) in columns.iter().zip(&self.encodings) {
-                let start = self.bytes.len();
-                encoding.write(TermId(column.ids[row]), &decoded, &mut self.bytes);
-                if column.descending {
-                    self.bytes[start..]
-                        .iter_mut()
-                        .for_each(|byte| *byte = !*byte);
-                }
-            }
-            self.ends.push(self.bytes.len());
+        if decoded.is_empty() {
+            keys.write(columns, encodings, 0..rows, &decoded);
+            return Ok(());
         }
+        let parts = in_ranges(rows, context, |rows| {
+            let mut part = Keys::default();
+            part.write(columns, encodings, rows, &decoded);
+            Ok(part)
+        })?;
+        parts.iter().for_each(|part| keys.append(part));
         Ok(())
     }
 
     /// Returns the number of rows.
     pub fn len(&self) -> usize {
-        self.ends.len()
+        self.keys.ends.len()
     }
 
     /// Returns whether there are no rows.
     pub fn is_empty(&self) -> bool {
-        self.ends.is_empty()
+        self.keys.ends.is_empty()
     }
 
     /// Returns a row's key.
     pub fn key(&self, row: usize) -> &[u8] {
-        let start = if row == 0 { 0 } else { self.ends[row - 1] };
-        &self.bytes[start..self.ends[row]]
+        let start = if row == 0 { 0 } else { self.keys.ends[row - 1] };
+        &self.keys.bytes[start..self.keys.ends[row]]
     }
 
-    /// Returns the rows in order; the sort is stable. Calls `check` often enough to meet a deadline.
-    pub fn order(
-        &self,
-        mut check: impl FnMut() -> Result<(), QueryError>,
-    ) -> Result<Vec<u32>, QueryError> {
+    /// Returns the first rows in order, no more than `limit`; the sort is stable.
+    pub fn order(&self, limit: usize, context: &EvaluationContext) -> Result<Vec<u32>, QueryError> {
         let row_count = u32::try_from(self.len()).expect("fewer than 2^32 rows");
         let mut rows: Vec<(u64, u32)> = (0..row_count)
             .map(|row| (self.prefix(row as usize), row))
             .collect();
-        // Chunks that take about ten milliseconds to sort, then merged.
-        for chunk in rows.chunks_mut(SORT_ROWS) {
-            check()?;
-            chunk.sort_unstable_by(|a, b| self.compare(*a, *b));
+        if limit > 0 && limit < rows.len() && rows.len() <= SORT_ROWS {
+            rows.select_nth_unstable_by(limit - 1, |a, b| self.compare(*a, *b));
+            rows.truncate(limit);
         }
-        let mut sorted = SORT_ROWS;
+        let mut sorted = match context.governor().cores().are_free() {
+            true => (rows.len() / PARTS).clamp(SORT_ROWS_MIN, SORT_ROWS),
+            false => SORT_ROWS,
+        };
+        for_chunks(&mut rows, sorted, context, |chunk| {
+            context.check()?;
+            chunk.sort_unstable_by(|a, b| self.compare(*a, *b));
+            Ok(())
+        })?;
         while sorted < rows.len() {
-            for pair in rows.chunks_mut(2 * sorted) {
-                if pair.len() > sorted {
-                    self.merge(pair, sorted, &mut check)?;
+            for_chunks(&mut rows, 2 * sorted, context, |pair| {
+                match pair.len() > sorted {
+                    true => self.merge(pair, sorted, context),
+                    false => Ok(()),
                 }
-            }
+            })?;
             sorted *= 2;
         }
-        Ok(rows.into_iter().map(|(_, row)| row).collect())
+        Ok(rows.into_iter().take(limit).map(|(_, row)| row).collect())
     }
 
     /// Returns the bytes that [`Self::order`] needs for this many rows.
     pub fn order_bytes(rows: usize) -> usize {
-        let merging = if rows > SORT_ROWS { rows / 2 + 1 } else { 0 };
+        let merging = if rows > SORT_ROWS_MIN {
+            rows / 2 + 1
+        } else {
+            0
+        };
         (rows + merging) * size_of::<(u64, u32)>()
     }
 
@@ -173,13 +224,13 @@ impl SortKeys {
         &self,
         rows: &mut [(u64, u32)],
         middle: usize,
-        check: &mut impl FnMut() -> Result<(), QueryError>,
+        context: &EvaluationContext,
     ) -> Result<(), QueryError> {
         let left = rows[..middle].to_vec();
         let (mut l, mut r) = (0, middle);
         for place in 0..rows.len() {
             if place.is_multiple_of(SORT_ROWS) {
-                check()?;
+                context.check()?;
             }
             if l == left.len() {
                 break;
@@ -211,8 +262,23 @@ impl SortKeys {
 
     /// Returns the bytes of the keys.
     pub fn memory_bytes(&self) -> usize {
-        self.bytes.capacity() + self.ends.capacity() * size_of::<usize>()
+        self.keys.bytes.capacity() + self.keys.ends.capacity() * size_of::<usize>()
     }
+}
+
+/// Works on chunks of rows, on all free cores.
+fn for_chunks<T: Send>(
+    rows: &mut [T],
+    length: usize,
+    context: &EvaluationContext,
+    work: impl Fn(&mut [T]) -> Result<(), QueryError> + Sync,
+) -> Result<(), QueryError> {
+    if rows.len() <= length {
+        return work(rows);
+    }
+    let chunks: Vec<_> = rows.chunks_mut(length).map(Mutex::new).collect();
+    let work = |chunk: usize| work(*chunks[chunk].lock());
+    fork(context.governor().cores(), chunks.len(), work).map(drop)
 }
 
 /// The encoding of the ids of one column as keys that compare with each other.

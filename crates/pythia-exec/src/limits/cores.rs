@@ -8,10 +8,11 @@ use std::cell::Cell;
 use std::num::NonZero;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::mpsc::{Sender, channel};
-use std::sync::{Arc, Weak};
+use std::sync::{Arc, LazyLock, Weak};
 use std::thread::{Builder, available_parallelism};
 
-use parking_lot::Mutex;
+use parking_lot::{Condvar, Mutex};
+use pythia_io::give_way;
 
 thread_local! {
     /// True in threads that help.
@@ -32,7 +33,7 @@ pub struct Cores {
 }
 
 /// Work for a helper. It does not panic.
-type Job = Box<dyn FnOnce() + Send>;
+pub(crate) type Job = Box<dyn FnOnce() + Send>;
 
 /// A thread that computes.
 #[derive(Debug)]
@@ -49,6 +50,13 @@ impl Cores {
             idle: Mutex::default(),
             jobs: AtomicU64::new(0),
         }
+    }
+
+    /// Returns a single core, for work outside an engine.
+    pub(crate) fn one() -> Arc<Self> {
+        static ONE: LazyLock<Arc<Cores>> =
+            LazyLock::new(|| Arc::new(Cores::new(Some(NonZero::<usize>::MIN))));
+        Arc::clone(&ONE)
     }
 
     /// Returns the number of jobs that helpers were given.
@@ -100,6 +108,11 @@ impl Cores {
         entered.is_ok()
     }
 
+    /// Returns whether a helper could start now.
+    pub(crate) fn are_free(&self) -> bool {
+        self.busy.load(Ordering::Relaxed) < self.limit
+    }
+
     /// Returns whether a helper may go on.
     pub(crate) fn may_stay(&self) -> bool {
         self.busy.load(Ordering::Relaxed) <= self.limit
@@ -134,8 +147,46 @@ impl Drop for Busy<'_> {
     }
 }
 
+/// The helpers of some work. Drop waits for them.
+#[derive(Default)]
+pub(crate) struct Helpers(Arc<Count>);
+
+/// A helper, or a job that a helper is to be asked for, until it is dropped.
+pub(crate) struct Helper(Arc<Count>);
+
+#[derive(Default)]
+struct Count {
+    number: Mutex<usize>,
+    fewer: Condvar,
+}
+
+impl Helpers {
+    /// Counts one more.
+    pub(crate) fn one(&self) -> Helper {
+        *self.0.number.lock() += 1;
+        Helper(Arc::clone(&self.0))
+    }
+}
+
+impl Drop for Helpers {
+    fn drop(&mut self) {
+        let mut number = self.0.number.lock();
+        while *number > 0 {
+            self.0.fewer.wait(&mut number);
+        }
+    }
+}
+
+impl Drop for Helper {
+    fn drop(&mut self) {
+        *self.0.number.lock() -= 1;
+        self.0.fewer.notify_all();
+    }
+}
+
 /// Does jobs, as a helper, until nobody may give another one.
 fn serve(mut job: Job, cores: &Weak<Cores>) {
+    give_way();
     HELPS.set(true);
     IS_COUNTED.set(true);
     loop {

@@ -15,7 +15,7 @@ use pythia_sparql::{Charge, SparqlError};
 use pythia_store::Room;
 
 use crate::error::QueryError;
-use crate::limits::cores::is_helper;
+use crate::limits::cores::{Cores, is_helper};
 use crate::limits::spill::SpillSpace;
 
 /// Minimum and maximum size of the blocks in which temporary files are written and read, in bytes.
@@ -131,6 +131,7 @@ pub struct Governor {
     /// Number of live [`Share`]s.
     shares: AtomicUsize,
     spill: Arc<SpillSpace>,
+    cores: Arc<Cores>,
     /// Bytes held by the query's batches.
     working: Mutex<WorkingTotal>,
     /// A count of checks with a limit, for tests of deadlines without a clock.
@@ -153,6 +154,7 @@ impl Governor {
             memory: process.child(memory_bytes),
             shares: AtomicUsize::new(0),
             spill,
+            cores: Cores::one(),
             working: Mutex::default(),
             checks: None,
         }
@@ -162,6 +164,13 @@ impl Governor {
     #[must_use]
     pub fn with_overstay(mut self, overstay: Option<Arc<Overstay>>) -> Self {
         self.overstay = overstay;
+        self
+    }
+
+    /// Lets the query use these cores, instead of one alone.
+    #[must_use]
+    pub fn with_cores(mut self, cores: &Arc<Cores>) -> Self {
+        self.cores = Arc::clone(cores);
         self
     }
 
@@ -249,6 +258,11 @@ impl Governor {
     #[cfg(test)]
     pub fn memory_used(&self) -> usize {
         self.memory.used()
+    }
+
+    /// Returns the cores that the query may use.
+    pub fn cores(&self) -> &Arc<Cores> {
+        &self.cores
     }
 
     /// Returns the space for spilled rows.

@@ -50,13 +50,7 @@ impl SolutionStream {
             given: 0,
         };
         MappedSolutions {
-            ordered: Ordered::new(
-                parts,
-                usize::MAX,
-                mapping,
-                context.governor(),
-                context.cores(),
-            ),
+            ordered: Ordered::new(parts, usize::MAX, mapping, context.governor()),
             context,
         }
     }

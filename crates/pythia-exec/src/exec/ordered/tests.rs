@@ -69,9 +69,9 @@ fn repeats(
         has_failed: false,
         most_ahead: Arc::clone(&most),
     };
-    let governor = Governor::with_memory(AHEAD_PART * AHEAD_BYTES.0);
+    let governor = Governor::with_memory(AHEAD_PART * AHEAD_BYTES.0).with_cores(cores);
     (
-        Ordered::new(Numbers(numbers), usize::MAX, work, &governor, cores),
+        Ordered::new(Numbers(numbers), usize::MAX, work, &governor),
         most_ahead,
     )
 }
@@ -106,7 +106,7 @@ fn results_come_in_the_order_of_the_items_with_any_number_of_threads() {
         assert_eq!(all(&mut ordered).0, expected(0..400), "{limit} threads");
         drop((ordered, query));
         cores.wait_until_idle();
-        assert_eq!(cores.helpers(), limit - 1);
+        assert!(cores.helpers() < limit && (limit == 1 || cores.jobs() > 0));
     }
 }
 

@@ -1,9 +1,12 @@
+use std::sync::Arc;
+
 use oxrdf::{BlankNode, Literal, NamedNode, Term, Triple};
 use proptest::prelude::*;
 
 use super::*;
 use crate::expression::TermReader;
 use crate::expression::testing::{context, context_over, term};
+use crate::limits::governor::Governor;
 
 /// Returns terms in order; those in one group are equal.
 fn ordered() -> Vec<Vec<Term>> {
@@ -93,7 +96,9 @@ fn keys_of(columns: &[SortColumn<'_>], context: &EvaluationContext) -> SortKeys 
 }
 
 fn order_of(columns: &[SortColumn<'_>], context: &EvaluationContext) -> Vec<u32> {
-    keys_of(columns, context).order(|| Ok(())).expect("order")
+    keys_of(columns, context)
+        .order(usize::MAX, context)
+        .expect("order")
 }
 
 #[test]
@@ -155,13 +160,13 @@ fn many_rows_are_sorted_in_chunks_and_merged() {
             TermId::PAYLOAD_MAX
         }
     }
-    let context = context_over(std::sync::Arc::new(Sorted)).with_now(context.now());
+    let governor = Arc::new(Governor::unlimited().with_checks_max(1000));
+    let context = context_over(Arc::new(Sorted)).with_now(context.now());
+    let context = context.with_governor(Arc::clone(&governor));
     let keys = keys_of(&[column], &context);
-    let mut checks = 0;
-    let order = keys.order(|| {
-        checks += 1;
-        Ok(())
-    });
+    let before = governor.checks();
+    let order = keys.order(usize::MAX, &context);
+    let checks = governor.checks() - before;
     let mut expected: Vec<u32> = (0..rows as u32).collect();
     expected.sort_by_key(|&row| std::cmp::Reverse(ids[row as usize]));
     assert!(order.expect("order") == expected);

@@ -1,9 +1,14 @@
 //! Pages that are read in batches, and only those that are needed.
 
+use std::num::NonZero;
+
 use pythia::{Database, Options};
 
 use super::{items, part};
 use crate::support::{Peer, analyze, database, database_with, ours};
+
+/// Enough for all data.
+const CACHE_BYTES: usize = 256 << 20;
 
 #[test]
 fn the_first_of_many_are_sorted_in_little_memory() {
@@ -48,6 +53,16 @@ fn random_graph(nodes: u64) -> String {
     text
 }
 
+/// A database whose queries have one thread: how many read how much together depends on their speed.
+fn read_alone(data: &str, cache_bytes: usize) -> Database {
+    let options = Options {
+        cache_bytes,
+        threads: NonZero::new(1),
+        ..Options::default()
+    };
+    database_with(data, options)
+}
+
 /// What was read of each group of files for a query that finds nothing in the pool, and that at most
 /// a few pages were read one by one.
 fn read_in_batches(database: &Database, query: &str) -> pythia::Counters {
@@ -67,7 +82,7 @@ fn read_in_batches(database: &Database, query: &str) -> pythia::Counters {
 
 #[test]
 fn joins_and_scans_read_pages_in_batches() {
-    let database = database(&random_graph(20_000));
+    let database = read_alone(&random_graph(20_000), CACHE_BYTES);
     for (query, group) in [
         (
             "SELECT (COUNT(*) AS ?n) { ?a <http://e/to> ?b . ?b <http://e/to> ?c }",
@@ -101,7 +116,7 @@ fn computed_terms_are_looked_up_in_batches() {
     let all = {
         let query =
             "SELECT (COUNT(*) AS ?n) { ?a <http://e/text> ?t FILTER(CONTAINS(?t, \"abc\")) }";
-        let read = read_in_batches(&database(&data), query);
+        let read = read_in_batches(&read_alone(&data, CACHE_BYTES), query);
         read.group("dictionary").device_pages
     };
     for query in [
@@ -109,11 +124,7 @@ fn computed_terms_are_looked_up_in_batches() {
         "SELECT ?k (COUNT(*) AS ?n) { ?a <http://e/text> ?t } GROUP BY (UCASE(?t) AS ?k) LIMIT 1",
         "SELECT (COUNT(DISTINCT ?k) AS ?n) { ?a <http://e/text> ?t BIND(CONCAT(?t, \"!\") AS ?k) }",
     ] {
-        let options = Options {
-            cache_bytes: 1 << 20,
-            ..Options::default()
-        };
-        let read = read_in_batches(&database_with(&data, options), query);
+        let read = read_in_batches(&read_alone(&data, 1 << 20), query);
         let pages = read.group("dictionary").device_pages;
         // Up to 4,096 rows at a time: once for their texts, and once for what is made of them.
         let parts = 60_000_u64.div_ceil(4096) + 2;
@@ -132,13 +143,9 @@ fn a_filter_over_texts_reads_the_dictionary_in_order() {
         let read = read_in_batches(database, query);
         read.group("dictionary").device_pages
     };
-    let all = pages(&database(&data));
-    let options = Options {
-        cache_bytes: 1 << 20,
-        ..Options::default()
-    };
+    let all = pages(&read_alone(&data, CACHE_BYTES));
     // The first few solutions are tested alone, and most of the others together.
-    let read = pages(&database_with(&data, options));
+    let read = pages(&read_alone(&data, 1 << 20));
     assert!(all >= 80 && read <= 3 * all, "{read} reads of {all} pages");
 }
 
