@@ -79,7 +79,7 @@ impl Grouping {
             self.context.check()?;
             if let Some((pass, given)) = &mut self.done {
                 let width = self.schema.fields().len();
-                let most = self.context.governor().batch_rows(width).min(BATCH_ROWS);
+                let most = self.context.governor().batch_rows(width);
                 let groups = *given..(*given + most).min(pass.groups.len());
                 if !groups.is_empty() {
                     *given = groups.end;

@@ -121,13 +121,13 @@ impl MergeScan {
             for (group, found) in self.group.iter_mut().zip(&self.found.columns) {
                 group.extend_from_slice(&found[self.position..self.position + length]);
             }
-            self.context.check()?;
             let capacity = self.group.iter().map(Vec::capacity).sum::<usize>();
             self.working.set(capacity * size_of::<u64>())?;
             self.position += length;
             if self.position < self.found.rows {
                 break;
             }
+            self.context.check()?;
         }
         Ok(())
     }

@@ -10,7 +10,7 @@ pub mod solutions;
 use std::ops::Range;
 use std::sync::Arc;
 
-use oxrdf::Variable;
+use oxrdf::{Term, Variable};
 use pythia_rdf::{TermId, TermKind};
 use pythia_sparql::Statistic;
 use rustc_hash::FxHashMap;
@@ -30,7 +30,7 @@ use super::order::{compare_ids, compare_values};
 use super::statistics::{self, Moments, Tally};
 use super::text::Text;
 use super::value::Value;
-use super::{CompiledExpression, PART_ROWS, slices};
+use super::{CompiledExpression, PART_ROWS, in_ranges, slices};
 use crate::error::QueryError;
 use crate::limits::governor::Held;
 use crate::limits::spill::distinct::{DistinctRows, Offered};
@@ -393,8 +393,12 @@ impl Accumulator {
                 ids_of(counts[groups].iter().map(count), context)
             }
             Accumulated::Sum(sums, _) => {
-                let outcomes = sums[groups].iter().map(|sum| sum.outcome(is_average));
-                ids_of(outcomes, context)
+                let sums = &sums[groups];
+                let made = in_ranges(sums.len(), context, |groups| {
+                    let outcomes = sums[groups].iter().map(|sum| sum.outcome(is_average));
+                    Ok(outcomes.map(Made::of).collect::<Vec<_>>())
+                })?;
+                ids_of_made(made.into_iter().flatten(), context)
             }
             Accumulated::Extreme(extremes) => {
                 let id = |extreme: &Extreme| match extreme {
@@ -589,18 +593,42 @@ fn ids_of<'v>(
     values: impl IntoIterator<Item = Option<Value<'v>>>,
     context: &EvaluationContext,
 ) -> Result<Vec<u64>, QueryError> {
+    ids_of_made(values.into_iter().map(Made::of), context)
+}
+
+/// The id of a value, 0 for none, or the term that needs one.
+enum Made {
+    Id(u64),
+    Term(Term),
+}
+
+impl Made {
+    fn of(value: Option<Value<'_>>) -> Self {
+        let Some(value) = value else {
+            return Self::Id(0);
+        };
+        match value.to_inline() {
+            Some(id) => Self::Id(id.0),
+            None => Self::Term(value.into_term()),
+        }
+    }
+}
+
+fn ids_of_made(
+    made: impl Iterator<Item = Made>,
+    context: &EvaluationContext,
+) -> Result<Vec<u64>, QueryError> {
     let mut ids = Vec::new();
     let (mut terms, mut places) = (Vec::new(), Vec::new());
-    for value in values {
-        let id = value.map_or(0, |value| match value.to_inline() {
-            Some(id) => id.0,
-            None => {
-                terms.push(value.into_term());
+    for made in made {
+        ids.push(match made {
+            Made::Id(id) => id,
+            Made::Term(term) => {
+                terms.push(term);
                 places.push(ids.len());
                 0
             }
         });
-        ids.push(id);
     }
     for (place, id) in places.into_iter().zip(context.intern_all(terms)?) {
         ids[place] = id.0;
@@ -839,6 +867,15 @@ impl Sum {
 impl Total for Sum {
     fn add(&mut self, number: Option<Value<'_>>) {
         self.count += 1;
+        // Most sums are of integers.
+        if let (Some(Value::Number(Number::Integer(total))), Some(Value::Number(number))) =
+            (&mut self.total, &number)
+            && let Number::Integer(number) = number
+            && let Some(sum) = total.checked_add(*number)
+        {
+            *total = sum;
+            return;
+        }
         self.total = self.total.take().zip(number).and_then(|(total, number)| {
             let (Value::Number(Number::Float(_)), Value::Number(value)) = (&number, &number) else {
                 self.is_float &= !matches!(number, Value::Number(Number::Double(_)));

@@ -409,6 +409,9 @@ impl Working {
 
     /// Grows or shrinks the memory to this many bytes; returns an error if it cannot grow.
     pub fn set(&mut self, bytes: usize) -> Result<(), QueryError> {
+        if bytes == self.bytes {
+            return Ok(());
+        }
         self.governor.work(self.bytes, bytes)?;
         self.bytes = bytes;
         Ok(())
