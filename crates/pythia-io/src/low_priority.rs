@@ -67,16 +67,35 @@ fn lower() {
     }
 }
 
+/// Makes the thread at least this nice.
 fn set_nice(nice: libc::c_int) {
-    // SAFETY: the call takes numbers alone, and 0 stands for the calling thread.
-    unsafe {
-        libc::setpriority(libc::PRIO_PROCESS, 0, nice);
+    if self::nice() < nice {
+        // SAFETY: the call takes numbers alone, and 0 stands for the calling thread.
+        unsafe {
+            libc::setpriority(libc::PRIO_PROCESS, 0, nice);
+        }
     }
+}
+
+fn nice() -> libc::c_int {
+    // SAFETY: the call takes numbers alone, and 0 stands for the calling thread.
+    unsafe { libc::getpriority(libc::PRIO_PROCESS, 0) }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_thread_gives_way_without_the_others() {
+        let before = nice();
+        let there = std::thread::spawn(move || {
+            give_way();
+            nice()
+        });
+        assert_eq!(there.join().unwrap(), before.max(GIVES_WAY_NICE));
+        assert_eq!(nice(), before);
+    }
 
     #[test]
     fn work_is_done_at_a_low_priority_that_ends_with_it() {

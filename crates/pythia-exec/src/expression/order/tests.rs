@@ -174,6 +174,24 @@ fn many_rows_are_sorted_in_chunks_and_merged() {
 }
 
 #[test]
+fn the_first_rows_are_those_of_the_whole_order() {
+    let context = context([]);
+    let ids: Vec<u64> = (0..3000_u64)
+        .map(|n| Value::integer((n * 7 % 91) as i64).to_inline().unwrap().0)
+        .collect();
+    let column = SortColumn {
+        ids: &ids,
+        descending: true,
+    };
+    let keys = keys_of(&[column], &context);
+    let all = keys.order(usize::MAX, &context).expect("order");
+    for limit in [0, 1, 40, 2999, 3000, 5000] {
+        let first = keys.order(limit, &context).expect("order");
+        assert!(first == all[..limit.min(3000)], "{limit}");
+    }
+}
+
+#[test]
 fn values_compare_like_their_keys() {
     let groups = ordered();
     for (a_rank, a) in groups.iter().enumerate() {
