@@ -80,7 +80,9 @@ impl Grouping {
             if let Some((pass, given)) = &mut self.done {
                 let width = self.schema.fields().len();
                 let most = self.context.governor().batch_rows(width);
-                let groups = *given..(*given + most).min(pass.groups.len());
+                // Few groups may be enough. Several threads make the results of many.
+                let next = BATCH_ROWS.max(4 * *given).min(most);
+                let groups = *given..(*given + next).min(pass.groups.len());
                 if !groups.is_empty() {
                     *given = groups.end;
                     return Ok(Some(pass.outcomes(groups, &self.schema, &self.context)?));

@@ -233,7 +233,8 @@ impl CompiledExpression {
 /// Number of rows of the parts in which large batches are evaluated. Parts bound the texts held at once,
 /// and the deadline is checked between them. Smaller ones would read a page of the dictionary more often.
 const PART_ROWS: usize = 4096;
-/// Evaluates parts of the rows on all free cores, and returns what was made of each.
+/// Evaluates parts of the rows on all free cores, and returns what was made of each. If memory does not suffice for several
+/// parts at once, it evaluates one after the other.
 fn in_ranges<T: Send>(
     rows: usize,
     context: &EvaluationContext,
@@ -243,9 +244,11 @@ fn in_ranges<T: Send>(
         return Ok(vec![evaluate(0..rows)?]);
     }
     let parts = rows.div_ceil(PART_ROWS);
-    fork(context.governor().cores(), parts, |part| {
-        evaluate(part * PART_ROWS..((part + 1) * PART_ROWS).min(rows))
-    })
+    let part = |part: usize| evaluate(part * PART_ROWS..((part + 1) * PART_ROWS).min(rows));
+    match fork(context.governor().cores(), parts, part) {
+        Err(QueryError::Memory(_)) => (0..parts).map(part).collect(),
+        done => done,
+    }
 }
 
 /// Returns some rows of columns.

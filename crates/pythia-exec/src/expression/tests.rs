@@ -1,5 +1,6 @@
 //! Tests of expressions as in a query: compiled from text, run over columns of ids.
 
+use std::num::NonZero;
 use std::sync::Arc;
 
 use oxrdf::vocab::xsd;
@@ -9,6 +10,7 @@ use pythia_rdf::{TermId, TermKind};
 
 use super::testing::{context, expression, term, variables};
 use super::*;
+use crate::limits::cores::Cores;
 use crate::limits::governor::Governor;
 
 /// Returns the result of an expression without variables, in N-Triples syntax.
@@ -391,6 +393,20 @@ fn texts_copied_for_each_row_are_charged_for() {
         let outcome = repeated(&text, node.clone().into(), 4000, &context);
         assert!(matches!(outcome, Err(QueryError::Memory(_))), "{text}");
     }
+}
+
+#[test]
+fn parts_are_evaluated_one_by_one_if_memory_is_for_one() {
+    let cores = Arc::new(Cores::new(NonZero::new(4)));
+    let governor = Governor::with_memory(8 << 20).with_cores(&cores);
+    let context = context([]).with_governor(Arc::new(governor));
+    let node = NamedNode::new_unchecked(format!("http://e/{}", "x".repeat(1000)));
+    let rows = 8 * PART_ROWS;
+    for _ in 0..4 {
+        let ids = repeated("STR(?x)", node.clone().into(), rows, &context).unwrap();
+        assert!(ids.len() == rows && ids[0] != 0);
+    }
+    assert!(cores.jobs() > 0);
 }
 
 #[test]
