@@ -127,7 +127,7 @@ impl Decoded {
         if ids.len() < 2 * IDS_MIN || !cores.are_free() {
             return self.read(context, &ids);
         }
-        // Threads read ranges of ids: no page of the dictionary twice.
+        // Threads read ranges of ids: only pages at the bounds of ranges are read twice.
         let length = (ids.len() / PARTS).max(IDS_MIN);
         let parts: Vec<&[TermId]> = ids.chunks(length).collect();
         let parts = fork(cores, parts.len(), |part| {

@@ -8,7 +8,6 @@ use std::cell::Cell;
 
 use pythia_rdf::TermId;
 use rustc_hash::FxHashMap;
-use spargebra::algebra::Function;
 
 use super::aggregate::numbers;
 use super::context::EvaluationContext;
@@ -202,13 +201,7 @@ fn only_column(node: &Node) -> Option<usize> {
             Node::Variable(column) | Node::Bound(column) | Node::InIris(column, _) => *column,
             Node::CompareConstant(comparison) => comparison.column,
             Node::Degree(..) | Node::Custom(_) | Node::Exists(_) => return true,
-            Node::Call(call) => {
-                return matches!(
-                    call.function,
-                    Function::Rand | Function::Uuid | Function::StrUuid | Function::BNode
-                );
-            }
-            _ => return false,
+            node => return node.draws(),
         };
         others.set(others.get() || found.get().is_some_and(|other| other != column));
         found.set(Some(column));

@@ -55,7 +55,7 @@ use std::ops::Range;
 use oxrdf::Variable;
 use pythia_rdf::TermId;
 use pythia_store::statistics::KindSet;
-use spargebra::algebra::{Expression, Function};
+use spargebra::algebra::Expression;
 
 use crate::error::QueryError;
 use crate::limits::fork::fork;
@@ -220,13 +220,7 @@ impl CompiledExpression {
 
     /// Returns whether the expression may give different values for equal rows.
     fn draws(&self) -> bool {
-        self.node.any(&|node| match node {
-            Node::Call(call) => matches!(
-                call.function,
-                Function::Rand | Function::Uuid | Function::StrUuid | Function::BNode
-            ),
-            _ => false,
-        })
+        self.node.any(&Node::draws)
     }
 }
 

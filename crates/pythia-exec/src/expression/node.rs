@@ -149,6 +149,17 @@ impl Node {
         }
     }
 
+    /// Returns whether this node, not one inside it, may give different values for equal rows.
+    pub(crate) fn draws(&self) -> bool {
+        let Self::Call(call) = self else {
+            return false;
+        };
+        matches!(
+            call.function,
+            Function::Rand | Function::Uuid | Function::StrUuid | Function::BNode
+        )
+    }
+
     /// Returns whether `is` is true for the node or a node inside it.
     pub(crate) fn any(&self, is: &dyn Fn(&Self) -> bool) -> bool {
         if is(self) {
