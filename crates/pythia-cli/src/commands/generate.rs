@@ -2,16 +2,16 @@
 
 use std::fs::{self, File};
 use std::io::{self, BufWriter, Write};
-use std::path::PathBuf;
-use std::sync::Arc;
+use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use anyhow::{Context, Result};
 use clap::{Args, Subcommand, ValueEnum};
-use pythia::{Compression, LoadOptions, LoadProgress, RdfFormat, Source};
+use pythia::{Compression, RdfFormat, Source};
 use pythia_bench::bsbm as queries;
 use pythia_generate::{Part, Summary, bsbm, graph, shapes};
 
+use super::load::Resources;
 use crate::arguments::{LimitArguments, StoreArguments, UseCaseName, human_bytes, human_count};
 use crate::exit::UsageError;
 
@@ -165,6 +165,9 @@ struct Output {
     /// Write only part i of N; the parts can be written on different machines
     #[arg(long, value_name = "i/N")]
     part: Option<String>,
+
+    #[command(flatten, next_help_heading = "With --location")]
+    resources: Resources,
 }
 
 impl Generate {
@@ -254,7 +257,7 @@ impl Output {
         let parts = self.parts()?;
         let started = Instant::now();
         let summary = match (&self.location, &self.output) {
-            (Some(location), _) => return load(location, &parts, reader),
+            (Some(location), _) => return self.load(location, &parts, reader),
             (None, Some(output)) => {
                 let mut total = Summary::default();
                 for part in parts {
@@ -274,10 +277,30 @@ impl Output {
         );
         Ok(())
     }
+
+    fn load(
+        &self,
+        location: &Path,
+        parts: &[Part],
+        reader: impl Fn(Part) -> Box<dyn io::Read + Send>,
+    ) -> Result<()> {
+        let mut sources = Vec::new();
+        for part in parts {
+            let name = format!("generated part {}/{}", part.number(), part.parts());
+            sources.push(Source::from_reader(
+                name,
+                reader(*part),
+                RdfFormat::NTriples,
+                Compression::None,
+            )?);
+        }
+        let options = self.resources.options(Some(location));
+        self.resources.load(location, sources, &options)
+    }
 }
 
 fn write_part(
-    output: &std::path::Path,
+    output: &Path,
     part: Part,
     write: impl Fn(Part, &mut dyn Write) -> Result<Summary, pythia_generate::GenerateError>,
 ) -> Result<Summary> {
@@ -300,38 +323,4 @@ fn write_part(
     out.flush()
         .with_context(|| format!("write {}", path.display()))?;
     Ok(summary)
-}
-
-fn load(
-    location: &std::path::Path,
-    parts: &[Part],
-    reader: impl Fn(Part) -> Box<dyn io::Read + Send>,
-) -> Result<()> {
-    let mut sources = Vec::new();
-    for part in parts {
-        let name = format!("generated part {}/{}", part.number(), part.parts());
-        sources.push(Source::from_reader(
-            name,
-            reader(*part),
-            RdfFormat::NTriples,
-            Compression::None,
-        )?);
-    }
-    let options = LoadOptions {
-        tmp: location.to_owned(),
-        ..LoadOptions::default()
-    };
-    let started = Instant::now();
-    let report = pythia::load(
-        location,
-        sources,
-        &options,
-        &Arc::new(LoadProgress::default()),
-    )?;
-    eprintln!(
-        "generated and loaded {} quads in {:.2} s",
-        human_count(report.quads),
-        started.elapsed().as_secs_f64()
-    );
-    Ok(())
 }

@@ -1,7 +1,7 @@
 //! `pythia load`.
 
 use std::num::NonZero;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
@@ -54,6 +54,17 @@ pub(crate) struct Load {
     #[arg(long)]
     lenient: bool,
 
+    #[command(flatten)]
+    resources: Resources,
+
+    /// Only parse and check the files, to measure the minimum time of a load
+    #[arg(long)]
+    parse_only: bool,
+}
+
+/// What a load may use.
+#[derive(Args)]
+pub(crate) struct Resources {
     /// Memory to use (for example 1G) [default: a quarter of the machine's]
     #[arg(long, env = "PYTHIA_MEMORY", value_name = "SIZE", value_parser = bytes)]
     memory: Option<usize>,
@@ -65,10 +76,6 @@ pub(crate) struct Load {
     /// Threads to use [default: all cores]
     #[arg(long)]
     threads: Option<NonZero<usize>>,
-
-    /// Only parse and check the files, to measure the minimum time of a load
-    #[arg(long)]
-    parse_only: bool,
 
     /// Show no progress
     #[arg(long)]
@@ -83,21 +90,14 @@ fn format(name: &str) -> Result<RdfFormat, String> {
 impl Load {
     pub(crate) fn run(self) -> Result<()> {
         let sources = self.sources()?;
-        let mut options = LoadOptions {
+        let options = LoadOptions {
             lenient: self.lenient,
-            threads: self.threads,
-            ..LoadOptions::default()
+            ..self.resources.options(self.location.as_deref())
         };
-        if let Some(memory) = self.memory {
-            options.memory_bytes = memory;
-        }
-        if let Some(tmp) = self.tmp.as_ref().or(self.location.as_ref()) {
-            options.tmp.clone_from(tmp);
-        }
-        let progress = Arc::new(LoadProgress::default());
         let started = Instant::now();
         if self.parse_only {
-            let report = self.with_display(&progress, || {
+            let progress = Arc::new(LoadProgress::default());
+            let report = self.resources.with_display(&progress, || {
                 pythia::parse_only(sources, &options, &progress)
             })?;
             let seconds = started.elapsed().as_secs_f64();
@@ -112,11 +112,7 @@ impl Load {
             return Ok(());
         }
         let location = self.location.as_deref().expect("clap requires it");
-        let report = self.with_display(&progress, || {
-            pythia::load(location, sources, &options, &progress)
-        })?;
-        print_report(&report, started.elapsed());
-        Ok(())
+        self.resources.load(location, sources, &options)
     }
 
     fn sources(&self) -> Result<Vec<Source>> {
@@ -147,6 +143,39 @@ impl Load {
             );
         }
         Ok(sources)
+    }
+}
+
+impl Resources {
+    /// Returns the options of a load into a store.
+    pub(crate) fn options(&self, location: Option<&Path>) -> LoadOptions {
+        let mut options = LoadOptions {
+            threads: self.threads,
+            ..LoadOptions::default()
+        };
+        if let Some(memory) = self.memory {
+            options.memory_bytes = memory;
+        }
+        if let Some(tmp) = self.tmp.as_deref().or(location) {
+            tmp.clone_into(&mut options.tmp);
+        }
+        options
+    }
+
+    /// Loads into a store, shows the progress and reports what was loaded.
+    pub(crate) fn load(
+        &self,
+        location: &Path,
+        sources: Vec<Source>,
+        options: &LoadOptions,
+    ) -> Result<()> {
+        let progress = Arc::new(LoadProgress::default());
+        let started = Instant::now();
+        let report = self.with_display(&progress, || {
+            pythia::load(location, sources, options, &progress)
+        })?;
+        print_report(&report, started.elapsed());
+        Ok(())
     }
 
     /// Runs the work and shows its progress, if there is a terminal.
