@@ -69,6 +69,9 @@ pub struct PlanNode {
     /// True for the part of the plan with the worst estimate, if that is wrong by a factor of four or more.
     #[serde(skip_serializing_if = "is_false")]
     pub worst_estimate: bool,
+    /// Why the steps of a pattern from this one on were ordered again while it ran.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reordered: Option<Reordered>,
     /// Steps of a pattern, in execution order; branches of a UNION; the inside of an OPTIONAL.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub steps: Vec<PlanNode>,
@@ -78,6 +81,15 @@ pub struct PlanNode {
     /// Hints for the author of the query, only at the root of a plan. Warnings are not errors.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub warnings: Vec<String>,
+}
+
+/// A number of solutions that was far from the expected one.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Reordered {
+    /// Number of solutions that were expected before the step.
+    pub expected: f64,
+    /// Number of solutions that had come when the steps were ordered again.
+    pub came: u64,
 }
 
 /// The search that found the order of steps.
@@ -140,6 +152,12 @@ pub struct Measured {
     /// Nodes that a path search visited, counted once per start and state of the path.
     #[serde(skip_serializing_if = "is_zero")]
     pub nodes_visited: u64,
+    /// Nodes that a join with a triple pattern looked up one by one, if it can change to a table of all matches.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub nodes_looked_up: u64,
+    /// Matches in the table in which a join looked up solutions.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub table_rows: u64,
 }
 
 impl Measured {
@@ -155,6 +173,8 @@ impl Measured {
             batches: 0,
             pages_from_cache: 0,
             pages_from_device: 0,
+            nodes_looked_up: 0,
+            table_rows: 0,
             ..self
         }
     }
@@ -193,6 +213,7 @@ impl PlanNode {
             measured: None,
             estimate_ratio: None,
             worst_estimate: false,
+            reordered: None,
             steps: Vec::new(),
             inputs: Vec::new(),
             warnings: Vec::new(),
@@ -272,12 +293,34 @@ impl PlanNode {
             other.write_line(out)?;
         }
         for step in &self.steps {
+            if let Some(Reordered { expected, came }) = step.reordered {
+                indent(depth + 2, out);
+                writeln!(
+                    out,
+                    "plan changed: {came} rows came instead of {expected:.0}; the next steps were ordered again"
+                )?;
+            }
             step.write(depth + 2, out)?;
         }
         for input in &self.inputs {
             input.write(depth + 1, out)?;
         }
         Ok(())
+    }
+
+    /// Returns whether the part is a join for which the planner expected a table to cost less than lookups.
+    fn expects_table(&self) -> bool {
+        self.operator.starts_with("Hash(")
+    }
+
+    /// Returns how a join was run, if not as planned.
+    fn change(&self) -> Option<&'static str> {
+        let measured = self.measured?;
+        match (self.expects_table(), measured.table_rows > 0) {
+            (true, false) if measured.nodes_looked_up > 0 => Some("no table"),
+            (false, true) => Some("a table"),
+            _ => None,
+        }
     }
 
     /// Writes what is said of the part itself.
@@ -304,6 +347,15 @@ impl PlanNode {
             }
             if m.nodes_visited > 0 {
                 write!(out, ", {} nodes visited", m.nodes_visited)?;
+            }
+            if m.nodes_looked_up > 0 && (self.expects_table() || m.table_rows > 0) {
+                write!(out, ", {} nodes looked up", m.nodes_looked_up)?;
+            }
+            if m.table_rows > 0 {
+                write!(out, ", table of {} matches", m.table_rows)?;
+            }
+            if let Some(change) = self.change() {
+                write!(out, "  ← plan changed: {change}")?;
             }
         }
         if let Some(ratio) = self.estimate_ratio.filter(|_| self.worst_estimate) {

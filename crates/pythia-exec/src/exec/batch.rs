@@ -127,6 +127,20 @@ impl Batch {
         }
     }
 
+    /// Adds the rows of another batch of the pipeline.
+    pub(crate) fn append(&mut self, other: &Self) {
+        let rows = self.rows + other.rows;
+        for (column, more) in self.columns.iter_mut().zip(&other.columns) {
+            if column.is_empty() && more.is_empty() {
+                continue;
+            }
+            column.resize(self.rows, 0);
+            column.extend_from_slice(more);
+            column.resize(rows, 0);
+        }
+        self.rows = rows;
+    }
+
     /// Returns all columns at full length: `zeros` replaces unbound ones.
     pub(crate) fn full_columns<'a>(&'a self, zeros: &'a mut Vec<u64>) -> Vec<&'a [u64]> {
         if zeros.len() < self.rows {

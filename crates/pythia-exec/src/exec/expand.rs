@@ -37,6 +37,8 @@ pub(crate) struct Expand {
     once: bool,
     /// The slot for the number of links, if they are only counted.
     counts: Option<usize>,
+    /// Maximum number of nodes that are looked up together.
+    nodes_max: usize,
     /// Tests of each link.
     filters: Vec<SlotExpression>,
     /// The attribute whose values take the place of graphs, if any.
@@ -83,6 +85,7 @@ impl Expand {
             context,
             once: false,
             counts: None,
+            nodes_max: EXPAND_NODES,
             filters: Vec::new(),
             attribute: None,
             cached: None,
@@ -108,6 +111,11 @@ impl Expand {
         self
     }
 
+    /// Looks up up to this many nodes of a batch together from now on.
+    pub(crate) fn look_up_together(&mut self, nodes: usize) {
+        self.nodes_max = nodes;
+    }
+
     /// Keeps only the links for which these are true. They read the node and what the pattern binds.
     pub(crate) fn with_filters(mut self, filters: &[SlotExpression]) -> Self {
         self.filters = filters.to_vec();
@@ -126,6 +134,7 @@ impl Expand {
     /// many more than their nodes.
     fn rows_together(&self, from: usize) -> usize {
         let left = self.current.rows - from;
+        let most = self.nodes_max;
         let slot = match self.ends().0 {
             Position::Constant(_) => return left,
             Position::Bound(slot) | Position::New(slot) => slot,
@@ -136,10 +145,10 @@ impl Expand {
         let mut distinct = 1;
         for (row, pair) in nodes.windows(2).enumerate() {
             if pair[1] < pair[0] {
-                return EXPAND_NODES.min(left);
+                return most.min(left);
             }
             distinct += usize::from(pair[1] > pair[0]);
-            if distinct > EXPAND_NODES {
+            if distinct > most {
                 return row + 1;
             }
         }

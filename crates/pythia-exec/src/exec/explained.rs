@@ -17,7 +17,7 @@ use super::inside::{Tested, Together};
 use super::lateral::template::template;
 use super::node::{SolutionExec, nodes};
 use super::templates::Template;
-use crate::explain::{Explainer, PlanNode};
+use crate::explain::{Explainer, PlanNode, Reordered};
 use crate::plan::Operator;
 use crate::plan::choices::{Alternative, Choice, Rejected};
 use crate::plan::describe::describe_steps;
@@ -68,7 +68,18 @@ impl Explaining<'_> {
                     rows: rows.unwrap_or(1.0),
                     bound: pattern.input.iter().copied().collect(),
                 };
-                self.add_to(&pattern.steps, &mut node.steps, &pattern.slots, known);
+                let profile = self.query.profile.as_ref();
+                let changed = profile.and_then(|profile| profile.change(&pattern.steps));
+                if let Some(changed) = &changed {
+                    node.steps = describe_steps(&changed.steps, &pattern.slots, &self.explainer);
+                    for &(place, expected, came) in &changed.places {
+                        node.steps[place].reordered = Some(Reordered { expected, came });
+                    }
+                }
+                let steps = changed
+                    .as_ref()
+                    .map_or(&pattern.steps, |changed| &changed.steps);
+                self.add_to(steps, &mut node.steps, &pattern.slots, known);
             }
             Operator::Lateral(lateral) => node.steps = self.of_lateral(lateral),
             Operator::EachGraph(each) => node.steps.extend(self.of_each_graph(each)),

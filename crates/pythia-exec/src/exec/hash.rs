@@ -1,32 +1,31 @@
-//! Join with a pattern whose matches are held in memory, keyed by one slot.
+//! Tables of a pattern's matches, keyed by one slot, and lookups in them.
 
 use std::ops::Range;
 use std::sync::Arc;
 
 use parking_lot::Mutex;
-use pythia_store::{End, Order};
+use pythia_store::Order;
 use rustc_hash::FxHashMap;
 
 use super::batch::{Batch, Cursor};
 use super::context::QueryContext;
 use super::early_count::CountedRows;
-use super::expand::Expand;
-use super::row_source::{Fed, RowSource};
-use super::runs::Runs;
-use super::scan::{FIRST_ROWS, ScanColumns, sorted_slot};
+use super::runs::{Runs, RunsBuilder};
+use super::scan::{ScanColumns, sorted_slot};
 use crate::error::QueryError;
 use crate::explain::CostId;
-use crate::limits::governor::{Governor, Share};
+use crate::limits::governor::Share;
 use crate::limits::spill::rows::RowStore;
 use crate::plan::slots::Slots;
 use crate::plan::step::{Position, SlotPattern};
 
-/// The matches of a pattern in key order, and the index of their keys.
+/// A table that was not expected gets one of this many parts of the memory left.
+const UNEXPECTED_SHARE: usize = 8;
+
+/// The matches of a pattern in key order, without the keys, and the index of the keys.
 struct Table {
     rows: RowStore,
     runs: Runs,
-    /// The key's place in a row.
-    key: usize,
 }
 
 impl Table {
@@ -52,14 +51,15 @@ impl Table {
 pub(crate) struct Tables(Mutex<FxHashMap<CostId, Arc<SharedTable>>>);
 
 impl Tables {
-    /// Returns the table of a step, which copies of the step that need the same rows have in common.
+    /// Returns the table of a step, which copies of the step that need the same rows have in common. `share` makes the share
+    /// for its memory, if the table is likely to be read.
     pub(crate) fn of_step(
         &self,
         step: CostId,
         pattern: SlotPattern,
         order: Order,
         live: &Arc<Slots>,
-        governor: &Arc<Governor>,
+        share: impl FnOnce() -> Option<Share>,
     ) -> Arc<SharedTable> {
         let mut tables = self.0.lock();
         if let Some(table) = tables.get(&step)
@@ -67,28 +67,26 @@ impl Tables {
         {
             return Arc::clone(table);
         }
-        let table = Arc::new(SharedTable {
-            pattern,
-            order,
-            live: Arc::clone(live),
-            state: Mutex::new(TableState::Unread(Share::new(governor))),
-        });
+        let table = Arc::new(SharedTable::new(pattern, order, live, share()));
         tables.insert(step, Arc::clone(&table));
         table
     }
 }
 
-/// A table that pipelines have in common. The first that needs it reads it.
+/// A table that pipelines have in common, and the number of nodes that were looked up without it.
 pub(crate) struct SharedTable {
     pattern: SlotPattern,
     order: Order,
+    /// The slot that keys the table.
+    key: usize,
     live: Arc<Slots>,
     state: Mutex<TableState>,
 }
 
 /// A table and the share for its memory.
 enum TableState {
-    Unread(Share),
+    /// Number of visits that lookups have cost, and the share if there is one already.
+    Unread(u64, Option<Share>),
     Read(
         Arc<Table>,
         #[expect(dead_code, reason = "held with the table")] Share,
@@ -96,35 +94,128 @@ enum TableState {
     TooLarge,
 }
 
-/// The access method for matches.
-enum Access {
-    /// Not decided before the first solution arrives.
-    Undecided,
-    Table(Arc<Table>),
-    /// The matches do not fit into memory: they are read page by page for each batch.
-    Expand(Box<Expand>),
+/// The way to look up nodes.
+pub(super) enum Way {
+    /// One by one: they are few.
+    ByNode,
+    Table(Box<HashScan>),
+    /// Many together: there is no room for the table.
+    Together,
 }
 
-/// Joins solutions with a pattern by looking up their key in a table of all its matches.
-///
-/// The table is read once, in an order sorted by the key, when the first solution arrives; under a LIMIT, after the
-/// first solutions. Solutions stay in order.
+impl SharedTable {
+    fn new(pattern: SlotPattern, order: Order, live: &Arc<Slots>, share: Option<Share>) -> Self {
+        Self {
+            pattern,
+            order,
+            key: sorted_slot(&pattern, order).expect("the planner joins by a variable"),
+            live: Arc::clone(live),
+            state: Mutex::new(TableState::Unread(0, share)),
+        }
+    }
+
+    /// Returns the way to look up more nodes, which one by one cost this many visits, if up to `after` visits are made before
+    /// the table. The first pipeline that needs the table reads it.
+    pub(super) fn way(
+        &self,
+        visits: u64,
+        after: u64,
+        context: &Arc<QueryContext>,
+    ) -> Result<Way, QueryError> {
+        let mut state = self.state.lock();
+        if let TableState::Unread(made, share) = &mut *state {
+            *made += visits;
+            if *made <= after {
+                return Ok(Way::ByNode);
+            }
+            let (most, mut share) = match share.take() {
+                Some(share) => (usize::MAX, share),
+                // The other operators have divided the memory without this one.
+                None => {
+                    let governor = context.governor();
+                    let most = governor.memory_left() / UNEXPECTED_SHARE;
+                    (most, Share::new(governor))
+                }
+            };
+            *state = TableState::TooLarge;
+            if let Some(table) = self.read(&mut share, most, context)? {
+                *state = TableState::Read(Arc::new(table), share);
+            }
+        }
+        Ok(match &*state {
+            TableState::Read(table, _) => {
+                let scan = HashScan::new(Arc::clone(table), self, Arc::clone(context));
+                Way::Table(Box::new(scan))
+            }
+            _ => Way::Together,
+        })
+    }
+
+    /// Returns the other end's slot, if it is bound too.
+    fn other(&self) -> Option<usize> {
+        let ends = [self.pattern.subject, self.pattern.object].into_iter();
+        let mut bound = ends.filter_map(|end| match end {
+            Position::Bound(slot) if slot != self.key => Some(slot),
+            _ => None,
+        });
+        bound.next()
+    }
+
+    /// Returns the columns of the table.
+    fn columns(&self) -> ScanColumns {
+        let other = self.other();
+        // With any other pattern, a key's rows would not be sorted by the other end.
+        debug_assert!(other.is_none() || matches!(self.pattern.predicate, Position::Constant(_)));
+        let read: Vec<usize> = other.into_iter().chain([self.key]).collect();
+        ScanColumns::new(&self.pattern, &read, &self.live)
+    }
+
+    /// Reads all matches; `None` if they do not fit into memory, or take more than `most` bytes of it.
+    fn read(
+        &self,
+        share: &mut Share,
+        most: usize,
+        context: &QueryContext,
+    ) -> Result<Option<Table>, QueryError> {
+        let mut fits = |bytes: usize| bytes <= most && share.fits(bytes);
+        let columns = self.columns();
+        let key = columns.column_of(self.key);
+        let mut scan = columns.open(self.order, context)?;
+        let mut rows = RowStore::new(columns.slots.len() - 1);
+        let mut runs = RunsBuilder::new();
+        while let Some(found) = scan.next()? {
+            context.check()?;
+            if !fits(rows.bytes_with(found.rows) + runs.bytes()) {
+                return Ok(None);
+            }
+            let mut cells: Vec<&[u64]> = found.columns.iter().map(Vec::as_slice).collect();
+            runs.push(cells.remove(key));
+            rows.push_columns(&cells, found.rows);
+            if !fits(rows.bytes_with(0) + runs.bytes()) {
+                return Ok(None);
+            }
+        }
+        let runs = runs.finish();
+        Ok(Some(Table { rows, runs }))
+    }
+
+    /// Returns the slots of the table's rows.
+    fn row_slots(&self) -> Vec<usize> {
+        let slots = self.columns().slots.into_iter();
+        slots.filter(|slot| *slot != self.key).collect()
+    }
+}
+
+/// Looks up solutions in a table of all matches of a pattern, in an order sorted by their key. Solutions stay in order.
 pub(crate) struct HashScan {
-    input: Fed,
-    pattern: SlotPattern,
-    columns: ScanColumns,
-    order: Order,
+    table: Arc<Table>,
+    /// The slots of the table's rows.
+    slots: Vec<usize>,
     key: usize,
     /// The other end's place in a row and its slot, if it is bound too: the match with its term is wanted.
     other: Option<(usize, usize)>,
     live: Arc<Slots>,
     context: Arc<QueryContext>,
-    access: Access,
-    /// Number of solutions that are looked up node by node before the table is read.
-    few: usize,
-    /// Looks these up.
-    looked_up: Option<Box<Expand>>,
-    table: Arc<SharedTable>,
     current: Cursor,
     once: bool,
     /// The slot for the number of matches, if they are only counted.
@@ -134,32 +225,16 @@ pub(crate) struct HashScan {
 }
 
 impl HashScan {
-    pub(crate) fn new(input: Fed, table: Arc<SharedTable>, context: Arc<QueryContext>) -> Self {
-        let (pattern, order) = (table.pattern, table.order);
-        let live = Arc::clone(&table.live);
-        let key = sorted_slot(&pattern, order).expect("the planner joins by a variable");
-        let bound = [pattern.subject, pattern.object].into_iter();
-        let mut bound = bound.filter_map(|end| match end {
-            Position::Bound(slot) if slot != key => Some(slot),
-            _ => None,
-        });
-        let other = bound.next();
-        // With any other pattern, a key's rows would not be sorted by the other end.
-        debug_assert!(other.is_none() || matches!(pattern.predicate, Position::Constant(_)));
-        let read: Vec<usize> = other.into_iter().chain([key]).collect();
-        let columns = ScanColumns::new(&pattern, &read, &live);
+    fn new(table: Arc<Table>, shared: &SharedTable, context: Arc<QueryContext>) -> Self {
+        let slots = shared.row_slots();
+        let place = |other: &usize| slots.iter().position(|slot| slot == other);
+        let other = shared.other();
         Self {
-            input,
-            other: other.map(|slot| (columns.column_of(slot), slot)),
-            columns,
-            pattern,
-            order,
-            key,
-            live,
-            access: Access::Undecided,
-            few: 0,
-            looked_up: None,
             table,
+            key: shared.key,
+            other: other.and_then(|slot| Some((place(&slot)?, slot))),
+            slots,
+            live: Arc::clone(&shared.live),
             context,
             current: Cursor::default(),
             once: false,
@@ -180,121 +255,38 @@ impl HashScan {
         self
     }
 
-    /// Looks up the first solutions without the table, if `small`: no others may be asked for.
-    pub(crate) fn begin_small(mut self, small: bool) -> Self {
-        self.few = if small { FIRST_ROWS } else { 0 };
-        self
+    /// Returns the number of matches in the table.
+    pub(super) fn matches(&self) -> usize {
+        self.table.rows.len()
     }
 
-    /// Reads all matches; `None` if they do not fit into memory.
-    fn read(&self, share: &mut Share) -> Result<Option<Table>, QueryError> {
-        let mut scan = self.columns.open(self.order, &self.context)?;
-        let mut rows = RowStore::new(self.columns.slots.len());
-        while let Some(found) = scan.next()? {
+    /// Takes the next solutions. Those before must be used up.
+    pub(super) fn feed(&mut self, batch: Batch) {
+        self.current = Cursor::over(batch);
+    }
+
+    /// Returns the next solutions with their matches, or `None` when all are used up.
+    pub(super) fn next(&mut self) -> Result<Option<Batch>, QueryError> {
+        while self.current.has_rows() {
             self.context.check()?;
-            let bytes = rows.bytes_with(found.rows) + Runs::bytes(rows.len() + found.rows);
-            if !share.fits(bytes) {
-                return Ok(None);
-            }
-            rows.push_columns(&found.columns, found.rows);
-        }
-        let key = self.columns.column_of(self.key);
-        let runs = Runs::of(&rows, key);
-        Ok(Some(Table { rows, runs, key }))
-    }
-
-    fn decide(&self) -> Result<Access, QueryError> {
-        let mut state = self.table.state.lock();
-        match std::mem::replace(&mut *state, TableState::TooLarge) {
-            TableState::Unread(mut share) => {
-                if let Some(table) = self.read(&mut share)? {
-                    *state = TableState::Read(Arc::new(table), share);
-                }
-            }
-            known => *state = known,
-        }
-        Ok(match &*state {
-            TableState::Read(table, _) => Access::Table(Arc::clone(table)),
-            _ => Access::Expand(Box::new(self.expand())),
-        })
-    }
-
-    /// Returns the join that reads the matches page by page.
-    fn expand(&self) -> Expand {
-        let end = if self.pattern.subject.slot() == Some(self.key) {
-            End::Subject
-        } else {
-            End::Object
-        };
-        let (live, context) = (Arc::clone(&self.live), Arc::clone(&self.context));
-        let expand = Expand::new(Fed::default(), self.pattern, end, live, context);
-        expand.once(self.once).counting(self.counts)
-    }
-}
-
-impl RowSource for HashScan {
-    fn feed(&mut self, batch: Batch) {
-        self.input.put(batch);
-    }
-
-    fn next(&mut self) -> Result<Option<Batch>, QueryError> {
-        loop {
-            self.context.check()?;
-            if let Access::Expand(expand) = &mut self.access
-                && let Some(found) = expand.next()?
-            {
-                return Ok(Some(found));
-            }
-            if let Some(looked_up) = &mut self.looked_up
-                && let Some(found) = looked_up.next()?
-            {
-                return Ok(Some(found));
-            }
-            if !self.current.has_rows() {
-                let Some(batch) = self.input.take() else {
-                    return Ok(None);
-                };
-                if batch.rows <= self.few {
-                    self.few -= batch.rows;
-                    let mut looked_up = self.looked_up.take();
-                    let expand = looked_up.get_or_insert_with(|| Box::new(self.expand()));
-                    expand.feed(batch);
-                    self.looked_up = looked_up;
-                    continue;
-                }
-                (self.few, self.looked_up) = (0, None);
-                self.current = Cursor::over(batch);
-            }
-            if let Access::Undecided = self.access {
-                self.access = self.decide()?;
-            }
-            match &mut self.access {
-                Access::Expand(expand) => expand.feed(std::mem::take(&mut self.current).batch),
-                Access::Table(_) => {
-                    let found = match self.counts {
-                        Some(slot) => self.count(slot),
-                        None => self.look_up(),
-                    };
-                    if found.is_some() {
-                        return Ok(found);
-                    }
-                }
-                Access::Undecided => unreachable!("decided above"),
+            let found = match self.counts {
+                Some(slot) => self.count(slot),
+                None => self.look_up(),
+            };
+            if found.is_some() {
+                return Ok(found);
             }
         }
+        Ok(None)
     }
-}
 
-impl HashScan {
     /// Counts the matches of the current solutions.
     fn count(&mut self, slot: usize) -> Option<Batch> {
-        let Access::Table(table) = &self.access else {
-            return None;
-        };
+        let table = &self.table;
         let mut counted = CountedRows::default();
         let batch = std::mem::take(&mut self.current).batch;
         for row in 0..batch.rows {
-            let found = (table.runs).find(&table.rows, table.key, batch.value(self.key, row));
+            let found = table.runs.find(batch.value(self.key, row));
             let found = match self.other {
                 Some((place, slot)) => table.rows_with(place, batch.value(slot, row), found),
                 None => found,
@@ -306,9 +298,7 @@ impl HashScan {
 
     /// Looks up the current solutions, up to one batch of results.
     fn look_up(&mut self) -> Option<Batch> {
-        let Access::Table(table) = &self.access else {
-            return None;
-        };
+        let table = &self.table;
         let most = self.context.governor().batch_rows(self.live.len());
         let Cursor { batch, row } = &mut self.current;
         let mut rows = Vec::new();
@@ -318,7 +308,7 @@ impl HashScan {
         while *row < batch.rows && rows.len() < most {
             let id = batch.value(self.key, *row);
             if last.0 != id {
-                last = (id, table.runs.find(&table.rows, table.key, id));
+                last = (id, table.runs.find(id));
             }
             let mut found = match self.other {
                 Some((place, slot)) => {
@@ -345,8 +335,8 @@ impl HashScan {
             return None;
         }
         let mut out = batch.gather(&rows, &self.live);
-        for (place, &slot) in self.columns.slots.iter().enumerate() {
-            if slot != self.key && self.other.is_none_or(|(other, _)| other != place) {
+        for (place, &slot) in self.slots.iter().enumerate() {
+            if self.other.is_none_or(|(other, _)| other != place) {
                 let cell = |&found: &u32| table.rows.row(found as usize)[place];
                 out.columns[slot] = matches.iter().map(cell).collect();
             }

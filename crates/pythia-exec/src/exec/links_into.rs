@@ -7,7 +7,7 @@ use pythia_store::pattern::Room;
 use pythia_store::{End, Expansion, GraphFilter, StoreError};
 
 use super::context::QueryContext;
-use super::runs::Runs;
+use super::runs::{Runs, RunsBuilder};
 use crate::error::QueryError;
 use crate::limits::governor::{Governor, Share};
 use crate::limits::spill::rows::RowStore;
@@ -98,7 +98,7 @@ impl Reader {
                 expanded => expanded?,
             }
             let count = self.links.len() + expansion.len();
-            let bytes = held_bytes(&RowStore::new(2), count) + count * LIST_BYTES;
+            let bytes = held_bytes(&RowStore::new(1), count) + count * LIST_BYTES;
             if !share.fits(bytes + expansion.len() * LINK_BYTES) {
                 return Ok(Progress::NoMemory);
             }
@@ -121,12 +121,13 @@ impl Reader {
         let mut share = share.expect("links were read");
         sorted.sort_unstable();
         sorted.dedup();
-        let mut links = RowStore::new(2);
-        for link in &sorted {
-            links.push(link);
+        let (mut links, mut runs) = (RowStore::new(1), RunsBuilder::new());
+        for &[node, term] in &sorted {
+            links.push(&[term]);
+            runs.push(&[node]);
         }
         drop(sorted);
-        let runs = Runs::of(&links, 0);
+        let runs = runs.finish();
         share.require(held_bytes(&links, 0))?;
         Ok(LinksInto {
             links,
@@ -138,8 +139,9 @@ impl Reader {
 
 /// The links of a predicate into some terms.
 pub(super) struct LinksInto {
-    /// The node and the term of each link, sorted.
+    /// The term of each link, sorted by the node and the term.
     links: RowStore,
+    /// The links of each node.
     runs: Runs,
     /// Holds their memory.
     _share: Share,
@@ -148,14 +150,14 @@ pub(super) struct LinksInto {
 impl LinksInto {
     /// Returns the terms to which a node is linked, sorted.
     pub(super) fn of(&self, node: u64) -> impl Iterator<Item = u64> {
-        let found = self.runs.find(&self.links, 0, node);
-        found.map(|link| self.links.row(link)[1])
+        let found = self.runs.find(node);
+        found.map(|link| self.links.row(link)[0])
     }
 }
 
 /// Returns the bytes of links and their runs, after adding `more` links.
 fn held_bytes(links: &RowStore, more: usize) -> usize {
-    links.bytes_with(more) + Runs::bytes(links.len() + more)
+    links.bytes_with(more) + RunsBuilder::bytes_max(links.len() + more)
 }
 
 /// Room for a number of links, within the memory of the query.

@@ -2,6 +2,7 @@
 //!
 //! [`node::lower`] makes a plan ready to run. A [`context::QueryContext`] is the state of one running query.
 
+mod adaptive;
 mod aggregation;
 pub(crate) mod batch;
 mod common;
@@ -20,6 +21,7 @@ mod inside;
 mod intersect;
 mod join;
 mod lateral;
+mod link;
 mod links_into;
 mod measured;
 mod merge;

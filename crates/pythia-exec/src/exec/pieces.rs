@@ -47,15 +47,22 @@ pub(super) struct Cut {
     pieces: usize,
 }
 
-/// Returns where to cut a pipeline; `None` if it is measured, or if no step is left for several pieces. Pieces do not depend
-/// on the number of threads: the order of solutions depends on them.
-pub(super) fn cut(steps: &[Step], context: &QueryContext) -> Option<Cut> {
+impl Cut {
+    /// Returns the number of steps before it.
+    pub(super) fn first(self) -> usize {
+        self.first
+    }
+}
+
+/// Returns where to cut a pipeline, not before `least` steps; `None` if it is measured, or if no step is left for several
+/// pieces. Pieces do not depend on the number of threads: the order of solutions depends on them.
+pub(super) fn cut(steps: &[Step], least: usize, context: &QueryContext) -> Option<Cut> {
     if context.profile.is_some() {
         return None;
     }
     let many = 1 + steps.iter().position(|step| step.rows >= CUT_ROWS)?;
     let whole = steps.iter().rposition(|step| !is_divisible(step));
-    let first = whole.map_or(many, |last| many.max(last + 1));
+    let first = whole.map_or(many, |last| many.max(last + 1)).max(least);
     let first = first + merging(&steps[first..]);
     let others = &steps[first..];
     if others.is_empty() {
@@ -114,21 +121,37 @@ pub(super) fn pieces(
     schema: &SchemaRef,
     context: &Arc<QueryContext>,
 ) -> Pieces {
-    let (steps, output): (Arc<[Step]>, Arc<[usize]>) =
-        (pattern.steps.clone().into(), pattern.output.clone().into());
     let width = pattern.slots.len();
     let tables: Arc<Tables> = Arc::default();
-    let mut pipeline = build(&steps[..cut.first], width, context, &tables);
+    let mut pipeline = build(&pattern.steps[..cut.first], width, context, &tables);
     pipeline.feed(Batch::unit(width));
+    pieces_of(pattern, cut, (pipeline, None), &tables, schema, context)
+}
+
+/// Goes on with a pattern whose steps before the cut run, and may have given solutions.
+pub(super) fn pieces_of(
+    pattern: &Pattern,
+    cut: Cut,
+    (pipeline, given): (Pipeline, Option<Batch>),
+    tables: &Arc<Tables>,
+    schema: &SchemaRef,
+    context: &Arc<QueryContext>,
+) -> Pieces {
+    let (steps, output): (Arc<[Step]>, Arc<[usize]>) = (
+        pattern.steps[cut.first..].into(),
+        pattern.output.clone().into(),
+    );
+    let width = pattern.slots.len();
     let first = First {
         pipeline,
         rows: cut.rows,
-        current: Batch::default(),
+        current: given.unwrap_or_default(),
         given: 0,
     };
     let (schema, query) = (Arc::clone(schema), Arc::clone(context));
+    let tables = Arc::clone(tables);
     let others = move || Others {
-        pipeline: build(&steps[cut.first..], width, &query, &tables),
+        pipeline: build(&steps, width, &query, &tables),
         output: Arc::clone(&output),
         schema: Arc::clone(&schema),
         context: Arc::clone(&query),

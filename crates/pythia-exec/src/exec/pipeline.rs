@@ -2,15 +2,16 @@
 
 use std::sync::Arc;
 
-use pythia_store::Order;
+use pythia_store::{End, Order};
 
 use super::context::QueryContext;
 use super::distinct::EarlyDistinct;
 use super::early_count::EarlyCount;
 use super::expand::Expand;
 use super::filter::{Bind, Equal, Filter};
-use super::hash::{HashScan, Tables};
+use super::hash::Tables;
 use super::intersect::Intersect;
+use super::link::{ByNode, Link, TablePlace};
 use super::measured::MeasuredStep;
 use super::merge::MergeScan;
 use super::merged::Merged;
@@ -19,12 +20,12 @@ use super::path::PropertyPath;
 use super::probe::Probe;
 use super::reachable::Reachable;
 use super::row_source::{Fed, Pipeline, RowSource};
-use super::scan::{Graphs, Scan};
+use super::scan::{FIRST_ROWS, Graphs, Scan, sorted_slot};
 use super::text_filter::TextFilter;
 use super::triple_term::TakeApart;
 use super::values::Values;
 use crate::plan::slots::Slots;
-use crate::plan::step::{Access, SlotPattern, Step, StepKind};
+use crate::plan::step::{Access, SlotPattern, Step, StepKind, TableAfter};
 
 /// Builds a running pipeline of `steps` over `width` slots. Pipelines of the same steps may have the same tables.
 pub(crate) fn build(
@@ -33,8 +34,18 @@ pub(crate) fn build(
     shared: &Arc<QueryContext>,
     tables: &Arc<Tables>,
 ) -> Pipeline {
+    Pipeline::new(running(steps, width, shared, tables), shared)
+}
+
+/// Starts the steps of a pipeline.
+pub(crate) fn running(
+    steps: &[Step],
+    width: usize,
+    shared: &Arc<QueryContext>,
+    tables: &Arc<Tables>,
+) -> Vec<Box<dyn RowSource>> {
     let running = steps.iter().map(|step| run(step, width, shared, tables));
-    Pipeline::new(running.collect(), shared)
+    running.collect()
 }
 
 /// Starts a step that joins with the matches of a triple pattern.
@@ -44,31 +55,89 @@ fn matches(
     access: &Access,
     source: Fed,
     shared: &Arc<QueryContext>,
-    tables: &Tables,
+    tables: &Arc<Tables>,
 ) -> Box<dyn RowSource> {
     let (live, context) = (Arc::clone(&step.live), Arc::clone(shared));
-    match access {
-        Access::Scan(order) => Box::new(scan(step, pattern, *order, source, shared)),
-        Access::Expand(end) => {
-            let expand = Expand::new(source, *pattern, *end, live, context);
-            let expand = expand.once(step.once).counting(step.counts);
-            Box::new(expand.with_filters(&step.filters))
-        }
+    let by_node = match access {
+        Access::Scan(order) => return Box::new(scan(step, pattern, *order, source, shared)),
         Access::Cached(end, attribute) => {
             let expand = Expand::new(source, *pattern, *end, live, context);
-            Box::new(expand.once(step.once).with_attribute(*attribute))
+            return Box::new(expand.once(step.once).with_attribute(*attribute));
         }
-        Access::Probe => Box::new(Probe::new(source, *pattern, live, context)),
         Access::Merge(order) => {
             let merge = MergeScan::new(source, *pattern, *order, live, context);
-            Box::new(merge.once(step.once).counting(step.counts))
+            return Box::new(merge.once(step.once).counting(step.counts));
         }
+        Access::Probe => ByNode::Probe(Probe::new(source, *pattern, live, context)),
+        Access::Expand(end) => ByNode::Expand(expand(step, pattern, *end, source, shared)),
         Access::Hash(order) => {
-            let table = tables.of_step(step.cost, *pattern, *order, &live, context.governor());
-            let hash = HashScan::new(source, table, context);
-            let hash = hash.once(step.once).counting(step.counts);
-            Box::new(hash.begin_small(step.begins_small))
+            let end = keyed_end(pattern, *order);
+            ByNode::Expand(expand(step, pattern, end, source, shared))
         }
+    };
+    let at_once = match access {
+        Access::Hash(order) => Some(TableAfter {
+            order: *order,
+            nodes: 0,
+            column: u64::MAX,
+        }),
+        _ => None,
+    };
+    match (step.table.or(at_once), by_node) {
+        (Some(table), by_node) if step.filters.is_empty() => {
+            Box::new(link(step, pattern, by_node, &table, shared, tables))
+        }
+        (_, ByNode::Expand(expand)) => expand,
+        (_, ByNode::Probe(probe)) => Box::new(probe),
+    }
+}
+
+/// Starts a join that begins node by node, and may change to a table.
+fn link(
+    step: &Step,
+    pattern: &SlotPattern,
+    by_node: ByNode,
+    after: &TableAfter,
+    shared: &Arc<QueryContext>,
+    tables: &Arc<Tables>,
+) -> Link {
+    let mut after = *after;
+    if step.begins_small {
+        after.nodes = after.nodes.max(FIRST_ROWS as u64);
+    }
+    // A probe returns a solution once.
+    let once = step.once || matches!(by_node, ByNode::Probe(_));
+    let place = TablePlace {
+        tables: Arc::clone(tables),
+        pattern: *pattern,
+        live: Arc::clone(&step.live),
+        cost: step.cost,
+        context: Arc::clone(shared),
+    };
+    let is_expected = matches!(step.kind, StepKind::Pattern(_, Access::Hash(_)));
+    let link = Link::new(by_node, place, after).expecting_table(is_expected);
+    link.once(once).counting(step.counts)
+}
+
+/// Starts a step that visits nodes.
+fn expand(
+    step: &Step,
+    pattern: &SlotPattern,
+    end: End,
+    source: Fed,
+    shared: &Arc<QueryContext>,
+) -> Box<Expand> {
+    let (live, context) = (Arc::clone(&step.live), Arc::clone(shared));
+    let expand = Expand::new(source, *pattern, end, live, context);
+    let expand = expand.once(step.once).counting(step.counts);
+    Box::new(expand.with_filters(&step.filters))
+}
+
+/// Returns the end of a pattern by which its matches are sorted in this order.
+fn keyed_end(pattern: &SlotPattern, order: Order) -> End {
+    match pattern.subject.slot() == sorted_slot(pattern, order) {
+        true => End::Subject,
+        false => End::Object,
     }
 }
 

@@ -14,11 +14,22 @@ use pythia_store::PageTally;
 use rustc_hash::FxHashMap;
 
 use crate::explain::{CostId, Measured};
+use crate::plan::step::Step;
 
 /// Measurements of one query's parts, made by one thread at a time.
 #[derive(Default)]
 pub(crate) struct Profile {
     measurements: Mutex<Measurements>,
+    /// The steps of patterns that have changed, by the number of the first step's cost.
+    changes: Mutex<FxHashMap<CostId, Arc<Changed>>>,
+}
+
+/// The steps of a pattern that were ordered again while it ran.
+pub(super) struct Changed {
+    pub(super) steps: Vec<Step>,
+    /// For each time that the steps from one on were ordered again: its place, and the number of solutions that were expected
+    /// and came before it.
+    pub(super) places: Vec<(usize, f64, u64)>,
 }
 
 #[derive(Default)]
@@ -95,6 +106,7 @@ impl Profile {
     /// Removes all measurements.
     pub(crate) fn clear(&self) {
         *self.measurements.lock() = Measurements::default();
+        self.changes.lock().clear();
     }
 
     /// Returns the cost so far of the parts that ran.
@@ -116,6 +128,36 @@ impl Profile {
     pub(crate) fn note_visits(&self, part: CostId, visits: u64) {
         let mut state = self.measurements.lock();
         state.parts.entry(part).or_default().nodes_visited += visits;
+    }
+
+    /// Adds nodes that a join has looked up one by one.
+    pub(crate) fn note_lookups(&self, part: CostId, nodes: u64) {
+        let mut state = self.measurements.lock();
+        state.parts.entry(part).or_default().nodes_looked_up += nodes;
+    }
+
+    /// Notes that a join looks up solutions in a table of this many matches.
+    pub(crate) fn note_table(&self, part: CostId, matches: usize) {
+        let mut state = self.measurements.lock();
+        state.parts.entry(part).or_default().table_rows = matches as u64;
+    }
+
+    /// Notes that a pattern has new steps from one on, before which far more solutions came than were expected.
+    pub(super) fn note_change(&self, steps: &[Step], from: usize, expected: f64, came: u64) {
+        let mut changes = self.changes.lock();
+        let mut places = match changes.get(&steps[0].cost) {
+            Some(before) => before.places.clone(),
+            None => Vec::new(),
+        };
+        places.push((from, expected, came));
+        let steps = steps.to_vec();
+        changes.insert(steps[0].cost, Arc::new(Changed { steps, places }));
+    }
+
+    /// Returns how the steps of a pattern have changed.
+    pub(super) fn change(&self, steps: &[Step]) -> Option<Arc<Changed>> {
+        let first = steps.first()?;
+        self.changes.lock().get(&first.cost).cloned()
     }
 
     /// Runs something for a part; `rows` extracts the number of solutions from its result, if any.

@@ -51,6 +51,10 @@ pub(crate) struct Pipeline {
     ended: usize,
     /// Number of steps whose `end` was called.
     told: usize,
+    /// Looks for steps with far more solutions than expected, if wanted.
+    watch: Option<Watch>,
+    /// The solutions of such a step, until the next step takes them.
+    surprising: Option<Batch>,
     context: Arc<QueryContext>,
 }
 
@@ -63,6 +67,8 @@ impl Pipeline {
             active: 0,
             ended: 0,
             told: 0,
+            watch: None,
+            surprising: None,
             context: Arc::clone(context),
         }
     }
@@ -84,10 +90,40 @@ impl Pipeline {
         (self.active, self.ended, self.told) = (0, 0, 0);
     }
 
-    /// Returns the next non-empty batch, or `None` when the input is used up.
+    /// Lets the pipeline stop at surprises from now on, or not.
+    pub(crate) fn watch(&mut self, watch: Option<Watch>) {
+        self.watch = watch;
+    }
+
+    /// Replaces the steps from this one on. None of them may have solutions left.
+    pub(crate) fn replace(&mut self, from: usize, steps: Vec<Box<dyn RowSource>>) {
+        debug_assert!(from >= self.active && from >= self.told);
+        self.steps.truncate(from);
+        self.steps.extend(steps);
+    }
+
+    /// Returns the solutions of the step that surprised, which the next step is about to take.
+    pub(crate) fn surprising(&self) -> Option<&Batch> {
+        self.surprising.as_ref()
+    }
+
+    /// Returns the next non-empty batch, or `None` when the input is used up. The pipeline is not watched.
     pub(crate) fn next(&mut self) -> Result<Option<Batch>, QueryError> {
+        match self.advance()? {
+            Advance::Given(batch) => Ok(Some(batch)),
+            Advance::Ended => Ok(None),
+            Advance::Surprise { .. } => unreachable!("the pipeline is not watched"),
+        }
+    }
+
+    /// Runs to the next non-empty batch, the end, or the next surprise.
+    pub(crate) fn advance(&mut self) -> Result<Advance, QueryError> {
         loop {
-            let given = if self.active > self.ended {
+            let surprising = self.surprising.take();
+            let is_known = surprising.is_some();
+            let given = if is_known {
+                surprising
+            } else if self.active > self.ended {
                 self.steps[self.active - 1].next()?
             } else if let Some(batch) = self.fed.take() {
                 Some(batch)
@@ -101,18 +137,63 @@ impl Pipeline {
                 self.active = self.told;
                 continue;
             } else {
-                return Ok(None);
+                return Ok(Advance::Ended);
             };
             let Some(mut batch) = given else {
                 self.active -= 1;
                 continue;
             };
-            batch.charge(self.context.governor())?;
+            if !is_known {
+                batch.charge(self.context.governor())?;
+                if let Some(watch) = &mut self.watch
+                    && let Some(rows) = watch.surprise(self.active, batch.rows)
+                {
+                    self.surprising = Some(batch);
+                    let steps = self.active;
+                    return Ok(Advance::Surprise { steps, rows });
+                }
+            }
             match self.steps.get_mut(self.active) {
-                None => return Ok(Some(batch)),
+                None => return Ok(Advance::Given(batch)),
                 Some(step) => step.feed(batch),
             }
             self.active += 1;
         }
+    }
+}
+
+/// How far a pipeline has come.
+pub(crate) enum Advance {
+    /// It has solutions.
+    Given(Batch),
+    /// The last of the first `steps` steps has far more solutions than expected: `rows`, and perhaps more.
+    Surprise { steps: usize, rows: u64 },
+    /// Its input is used up.
+    Ended,
+}
+
+/// Counts the solutions of steps to find those that have far more than expected.
+#[derive(Debug)]
+pub(crate) struct Watch {
+    /// For each step, the number of solutions so far and the number that is a surprise.
+    steps: Vec<(u64, u64)>,
+}
+
+impl Watch {
+    /// Watches steps, each of which surprises with more solutions than this.
+    pub(crate) fn new(most: impl Iterator<Item = u64>) -> Self {
+        Self {
+            steps: most.map(|most| (0, most)).collect(),
+        }
+    }
+
+    /// Counts solutions of the last of these first steps. Returns the number so far if it is a surprise.
+    fn surprise(&mut self, steps: usize, rows: usize) -> Option<u64> {
+        let (came, most) = self.steps.get_mut(steps.checked_sub(1)?)?;
+        *came += rows as u64;
+        (*came > *most).then(|| {
+            *most = u64::MAX;
+            *came
+        })
     }
 }

@@ -7,7 +7,10 @@ use hashbrown::HashTable;
 use crate::limits::spill::rows::RowStore;
 use crate::limits::spill::table::{hash_ids, index_bytes};
 
-/// The runs of equal keys in sorted rows.
+/// Bytes of ranks that are never too many for their ids.
+const RANKS_BYTES: u64 = 4 << 10;
+
+/// The runs of equal keys in rows that are sorted by them.
 pub(super) struct Runs {
     numbers: Numbers,
     /// The first row of each run, and the number of rows; empty if each run is one row.
@@ -17,57 +20,17 @@ pub(super) struct Runs {
 /// The numbers of the runs by their keys.
 enum Numbers {
     Dense(Ranks),
-    Hashed(HashTable<u32>),
+    Hashed(HashTable<u32>, RowStore),
 }
 
 impl Runs {
-    /// Finds the runs of rows that are sorted by the cell at `key`.
-    pub(super) fn of(rows: &RowStore, key: usize) -> Self {
-        let key_of = |row: usize| rows.row(row)[key];
-        let mut starts = Vec::with_capacity(rows.len() + 1);
-        let mut last = None;
-        for (row, id) in rows.cells(key).enumerate() {
-            if last != Some(id) {
-                starts.push(number(row));
-                last = Some(id);
-            }
-        }
-        let count = starts.len();
-        let ends = last.map(|last| (key_of(0), last));
-        let span = ends.map_or(0, |(first, last)| (last - first).saturating_add(1));
-        let numbers = if Ranks::bytes(span) <= index_bytes(count) as u64 {
-            Numbers::Dense(Ranks::of(rows.cells(key), span))
-        } else {
-            let run_key = |run: u32| key_of(starts[run as usize] as usize);
-            let mut runs = HashTable::with_capacity(count);
-            for run in 0..number(count) {
-                runs.insert_unique(hash_ids([run_key(run)], 0), run, |&run| {
-                    hash_ids([run_key(run)], 0)
-                });
-            }
-            Numbers::Hashed(runs)
-        };
-        if count == rows.len() {
-            starts = Vec::new();
-        } else {
-            starts.push(number(rows.len()));
-            starts.shrink_to_fit();
-        }
-        Self { numbers, starts }
-    }
-
-    /// Returns the memory for the index of this many rows, at most.
-    pub(super) fn bytes(rows: usize) -> usize {
-        index_bytes(rows) + (rows + 1) * size_of::<u32>()
-    }
-
     /// Returns the rows of a key; none for a key that they do not have.
     #[inline]
-    pub(super) fn find(&self, rows: &RowStore, key: usize, id: u64) -> Range<usize> {
+    pub(super) fn find(&self, id: u64) -> Range<usize> {
         let run = match &self.numbers {
             Numbers::Dense(ranks) => ranks.get(id),
-            Numbers::Hashed(runs) => {
-                let has_key = |run: &u32| rows.row(self.rows_of(*run).start)[key] == id;
+            Numbers::Hashed(runs, keys) => {
+                let has_key = |run: &u32| keys.row(*run as usize)[0] == id;
                 runs.find(hash_ids([id], 0), has_key).copied()
             }
         };
@@ -84,12 +47,128 @@ impl Runs {
     }
 }
 
+/// The runs of rows that are still being read, in the order of their keys.
+pub(super) struct RunsBuilder {
+    keys: Keys,
+    last: Option<u64>,
+    runs: usize,
+    rows: usize,
+    /// The first row of each run; empty as long as each run is one row.
+    starts: Vec<u32>,
+}
+
+/// The keys of runs.
+enum Keys {
+    Near(Ranks),
+    Far(RowStore),
+}
+
+impl RunsBuilder {
+    pub(super) fn new() -> Self {
+        Self {
+            keys: Keys::Near(Ranks::default()),
+            last: None,
+            runs: 0,
+            rows: 0,
+            starts: Vec::new(),
+        }
+    }
+
+    /// Adds rows by their keys, which are sorted and not before the last one.
+    pub(super) fn push(&mut self, keys: &[u64]) {
+        for &key in keys {
+            if self.last == Some(key) {
+                if self.starts.is_empty() {
+                    self.starts = (0..number(self.runs)).collect();
+                }
+            } else {
+                self.push_key(key);
+                if !self.starts.is_empty() {
+                    self.starts.push(number(self.rows));
+                }
+                (self.last, self.runs) = (Some(key), self.runs + 1);
+            }
+            self.rows += 1;
+        }
+    }
+
+    fn push_key(&mut self, key: u64) {
+        if let Keys::Near(ranks) = &mut self.keys {
+            let allowed = far_bytes(self.runs + 1) as u64;
+            if Ranks::bytes(ranks.span_with(key)) <= allowed.max(RANKS_BYTES) {
+                return ranks.push(key);
+            }
+            let mut keys = RowStore::new(1);
+            ranks.ids().for_each(|id| keys.push(&[id]));
+            self.keys = Keys::Far(keys);
+        }
+        if let Keys::Far(keys) = &mut self.keys {
+            keys.push(&[key]);
+        }
+    }
+
+    /// Returns the bytes held, and those that finishing needs.
+    pub(super) fn bytes(&self) -> usize {
+        let keys = match &self.keys {
+            Keys::Near(ranks) => ranks.words.capacity() * size_of::<Word>(),
+            Keys::Far(keys) => keys.bytes_with(0) + index_bytes(self.runs),
+        };
+        keys + (self.starts.capacity() + 1) * size_of::<u32>()
+    }
+
+    /// Returns the maximum bytes for this many rows with any keys.
+    pub(super) fn bytes_max(rows: usize) -> usize {
+        RANKS_BYTES as usize + 2 * far_bytes(rows) + 2 * (rows + 1) * size_of::<u32>()
+    }
+
+    /// Makes the index of all rows.
+    pub(super) fn finish(mut self) -> Runs {
+        if !self.starts.is_empty() {
+            self.starts.push(number(self.rows));
+            self.starts.shrink_to_fit();
+        }
+        let numbers = match self.keys {
+            Keys::Near(ranks) => Numbers::Dense(ranks),
+            Keys::Far(keys) => {
+                let ends = self.last.map(|last| (keys.row(0)[0], last));
+                let span = ends.map_or(0, |(first, last)| (last - first).saturating_add(1));
+                if Ranks::bytes(span) <= index_bytes(self.runs) as u64 {
+                    let mut ranks = Ranks::default();
+                    keys.cells(0).for_each(|key| ranks.push(key));
+                    Numbers::Dense(ranks)
+                } else {
+                    Numbers::Hashed(hashed(&keys), keys)
+                }
+            }
+        };
+        Runs {
+            numbers,
+            starts: self.starts,
+        }
+    }
+}
+
+/// Returns the bytes of this many keys and their index by hash.
+fn far_bytes(runs: usize) -> usize {
+    index_bytes(runs) + runs * size_of::<u64>()
+}
+
+fn hashed(keys: &RowStore) -> HashTable<u32> {
+    let hash_of = |run: &u32| hash_ids([keys.row(*run as usize)[0]], 0);
+    let mut runs = HashTable::with_capacity(keys.len());
+    for run in 0..number(keys.len()) {
+        runs.insert_unique(hash_of(&run), run, hash_of);
+    }
+    runs
+}
+
 /// A number of a row or run.
 fn number(row: usize) -> u32 {
     u32::try_from(row).expect("a table outgrows memory before 2^32")
 }
 
 /// The ranks of ids among sorted ids that lie close to each other: a bit for each id from the first to the last.
+#[derive(Default)]
 struct Ranks {
     first: u64,
     words: Vec<Word>,
@@ -108,20 +187,38 @@ impl Ranks {
         (span / 64 + 1).saturating_mul(size_of::<Word>() as u64)
     }
 
-    /// Ranks sorted ids in a range of length `span`.
-    fn of(ids: impl Iterator<Item = u64>, span: u64) -> Self {
-        let mut words = vec![Word::default(); span.div_ceil(64) as usize];
-        let mut ids = ids.peekable();
-        let first = ids.peek().copied().unwrap_or_default();
-        for id in ids {
-            words[((id - first) / 64) as usize].bits |= 1 << ((id - first) % 64);
+    /// Returns the length of the range up to this id, which is after all others.
+    fn span_with(&self, id: u64) -> u64 {
+        match self.words.is_empty() {
+            true => 1,
+            false => (id - self.first).saturating_add(1),
         }
-        let mut before = 0;
-        for word in &mut words {
-            word.before = before;
-            before += word.bits.count_ones();
+    }
+
+    /// Adds an id after all others.
+    fn push(&mut self, id: u64) {
+        let last = self.words.last().copied();
+        if last.is_none() {
+            self.first = id;
         }
-        Self { first, words }
+        let place = id - self.first;
+        let word = (place / 64) as usize;
+        if word >= self.words.len() {
+            let before = last.map_or(0, |last| last.before + last.bits.count_ones());
+            self.words.resize(word + 1, Word { bits: 0, before });
+        }
+        self.words[word].bits |= 1 << (place % 64);
+    }
+
+    /// Returns the ids in order.
+    fn ids(&self) -> impl Iterator<Item = u64> {
+        self.words
+            .iter()
+            .enumerate()
+            .flat_map(move |(place, word)| {
+                let bits = (0..64).filter(|bit| word.bits >> bit & 1 == 1);
+                bits.map(move |bit| self.first + 64 * place as u64 + bit)
+            })
     }
 
     /// Returns the number of ids before this one, if it is among them.
@@ -140,12 +237,14 @@ mod tests {
 
     use super::*;
 
-    fn sorted(keys: &[u64]) -> RowStore {
-        let mut rows = RowStore::new(2);
-        for (number, key) in keys.iter().enumerate() {
-            rows.push(&[number as u64, *key]);
+    /// Reads rows with these keys in batches.
+    fn runs_of(keys: &[u64]) -> Runs {
+        let mut runs = RunsBuilder::new();
+        for batch in keys.chunks(7) {
+            runs.push(batch);
+            assert!(runs.bytes() <= RunsBuilder::bytes_max(runs.rows));
         }
-        rows
+        runs.finish()
     }
 
     fn keys() -> impl Strategy<Value = Vec<u64>> {
@@ -163,12 +262,11 @@ mod tests {
     proptest! {
         #[test]
         fn each_key_has_its_rows(keys in keys(), others in prop::collection::vec(900_u64..1400, 20)) {
-            let rows = sorted(&keys);
-            let runs = Runs::of(&rows, 1);
+            let runs = runs_of(&keys);
             for key in keys.iter().chain(&others).chain(&[0, u64::MAX]) {
                 let from = keys.partition_point(|other| other < key);
                 let to = keys.partition_point(|other| other <= key);
-                let found = runs.find(&rows, 1, *key);
+                let found = runs.find(*key);
                 prop_assert_eq!(found.len(), to - from);
                 prop_assert!(found.is_empty() || found.start == from);
             }
@@ -177,11 +275,16 @@ mod tests {
 
     #[test]
     fn ids_close_to_each_other_take_a_bit_each() {
-        let near = Runs::of(&sorted(&[10, 12, 12, 80]), 1);
+        let near = runs_of(&[10, 12, 12, 80]);
         assert!(matches!(near.numbers, Numbers::Dense(_)));
-        let far = Runs::of(&sorted(&[10, 12, 12, 1 << 40]), 1);
-        assert!(matches!(far.numbers, Numbers::Hashed(_)));
-        let ends = Runs::of(&sorted(&[0, u64::MAX]), 1);
-        assert_eq!(ends.find(&sorted(&[0, u64::MAX]), 1, u64::MAX), 1..2);
+        let far = runs_of(&[10, 12, 12, 1 << 40]);
+        assert!(matches!(far.numbers, Numbers::Hashed(..)));
+        assert_eq!(far.find(12), 1..3);
+        assert_eq!(runs_of(&[0, u64::MAX]).find(u64::MAX), 1..2);
+        // Few ids that lie apart come first, and many close to each other after them.
+        let keys: Vec<u64> = [10, 9000].into_iter().chain(20_000..40_000).collect();
+        let both = runs_of(&keys);
+        assert!(matches!(both.numbers, Numbers::Dense(_)));
+        assert_eq!(both.find(39_999), keys.len() - 1..keys.len());
     }
 }

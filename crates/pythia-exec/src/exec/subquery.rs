@@ -26,6 +26,31 @@ pub trait SubqueryPlanner: Send + Sync {
         rows: usize,
         query: &QueryContext,
     ) -> Result<Option<FedPipeline>, QueryError>;
+
+    /// Orders again the steps that are left of a pattern, after many more solutions came than were expected. Returns `None`
+    /// if no other order is better.
+    fn plan_rest(
+        &self,
+        rest: &RestOfPattern<'_>,
+        query: &QueryContext,
+    ) -> Result<Option<Vec<Step>>, QueryError>;
+}
+
+/// What is left of a pattern after some of its steps.
+#[derive(Debug)]
+pub struct RestOfPattern<'a> {
+    /// The steps that are left.
+    pub steps: &'a [Step],
+    /// The variable of each slot.
+    pub slots: &'a [Variable],
+    /// The slots of the pattern's solutions.
+    pub output: &'a [usize],
+    /// Number of solutions that were expected before these steps.
+    pub expected: f64,
+    /// Number of solutions that came, at least.
+    pub rows: f64,
+    /// Number of distinct terms per slot; 0 for slots that have none yet.
+    pub distinct: Vec<f64>,
 }
 
 /// A pattern to be planned by itself.

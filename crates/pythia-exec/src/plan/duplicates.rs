@@ -64,6 +64,7 @@ pub fn without_duplicates(steps: &[Step]) -> Vec<Step> {
                 once: false,
                 counts: None,
                 filters: Vec::new(),
+                table: None,
                 begins_small: false,
             });
         }

@@ -96,8 +96,24 @@ pub enum Access {
     Probe,
     /// Merges solutions that are sorted by a slot with the matches in this order, galloping.
     Merge(Order),
-    /// Holds the matches in memory by the key, and looks up each solution.
+    /// Holds the matches in memory by the key, and looks up each solution. The first nodes are looked up one by one.
     Hash(Order),
+}
+
+/// When a join with a triple pattern reads all its matches into a table, instead of looking up node by node.
+///
+/// The number of solutions that come is known only while the query runs. As long as the lookups have cost less than the
+/// table, they go on; so the two together cost at most twice what the better one alone costs. See
+/// `docs/decisions/0068-lookups-or-table.md`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
+pub struct TableAfter {
+    /// The order that the matches are read in, which is sorted by the joining slot.
+    pub order: Order,
+    /// Number of nodes that are looked up one by one before the table is read.
+    pub nodes: u64,
+    /// Number of nodes whose lookups cost as much as reading the links of all nodes from their column, which is done for many
+    /// nodes together.
+    pub column: u64,
 }
 
 /// One step.
@@ -121,6 +137,8 @@ pub struct Step {
     /// Filters of [`Access::Expand`] over what the pattern binds and its node: they are applied to each link before the links
     /// are joined with the solutions, of which many may have the same node.
     pub filters: Vec<SlotExpression>,
+    /// When [`Access::Expand`], [`Access::Probe`] and [`Access::Hash`] change to a table, if they can.
+    pub table: Option<TableAfter>,
     /// True if a scan begins with small batches, and a join with a table looks up the first rows without it, because a
     /// LIMIT may need no more. The position in the plan tells.
     #[serde(skip)]

@@ -86,13 +86,7 @@ impl Planner<'_> {
 
     /// Matches the only pattern of a query in the cheapest way. There is nothing to search.
     pub(super) fn join_lone(&self, builder: &mut Builder, triple: &Triple) {
-        let joined = Joined {
-            rows: 1.0,
-            distinct: vec![0.0; builder.slots.len()],
-            sorted: None,
-            unit: true,
-            reads: self.snapshot.estimates().read_costs(),
-        };
+        let joined = joined(builder, self.snapshot);
         let mut methods = Vec::new();
         joined.triple_methods(triple, triple.count, &mut methods);
         let cheapest = methods.iter().min_by(|a, b| a.cost.total_cmp(&b.cost));
@@ -109,32 +103,56 @@ impl Planner<'_> {
         method: &JoinMethod,
         placement: &mut Placement<'_, '_>,
     ) -> Planning {
-        let with = members_of(method, element).next();
-        let with = with.map(|with| &elements[with]);
-        match &elements[element] {
-            Element::Triple(edge)
-                if let (Some(Access::Cached(..)), Some(Element::Triple(attribute))) =
-                    (method.access, with) =>
-            {
-                push_cached(builder, edge, attribute, method);
-            }
-            _ if method.members != 0 => push_intersection(builder, elements, method),
-            Element::Triple(triple) => push_triple(builder, self.snapshot, triple, method),
-            Element::Path(path) => push_path(builder, path.clone(), method.rows),
-            Element::Operand(operand) => {
-                // The other elements name slots of this pipeline: it cannot become the input of a hash join.
-                let nested = std::mem::replace(&mut builder.nested, true);
-                let joined = self.join_operand(builder, operand.place, placement);
-                builder.nested = nested;
-                joined?;
-            }
+        if let Element::Operand(operand) = &elements[element] {
+            // The other elements name slots of this pipeline: it cannot become the input of a hash join.
+            let nested = std::mem::replace(&mut builder.nested, true);
+            let joined = self.join_operand(builder, operand.place, placement);
+            builder.nested = nested;
+            return joined;
         }
+        push_element(builder, self.snapshot, elements, element, method);
         Ok(())
     }
 }
 
+/// Joins an element that is no operand, with the other members of its method.
+pub(super) fn push_element(
+    builder: &mut Builder,
+    snapshot: &Snapshot,
+    elements: &[Element],
+    element: usize,
+    method: &JoinMethod,
+) {
+    let with = members_of(method, element).next();
+    let with = with.map(|with| &elements[with]);
+    match &elements[element] {
+        Element::Triple(edge)
+            if let (Some(Access::Cached(..)), Some(Element::Triple(attribute))) =
+                (method.access, with) =>
+        {
+            push_cached(builder, edge, attribute, method);
+        }
+        _ if method.members != 0 => push_intersection(builder, elements, method),
+        Element::Triple(triple) => push_triple(builder, snapshot, triple, method),
+        Element::Path(path) => push_path(builder, path.clone(), method.rows),
+        Element::Operand(_) => unreachable!("operands are joined with their groups"),
+    }
+}
+
+/// Returns the properties of the solutions so far.
+fn joined(builder: &Builder, snapshot: &Snapshot) -> Joined {
+    let reads = snapshot.estimates().read_costs();
+    Joined::of(
+        &builder.known,
+        builder.slots.len(),
+        builder.is_unit(),
+        reads,
+    )
+}
+
 fn push_triple(builder: &mut Builder, snapshot: &Snapshot, triple: &Triple, method: &JoinMethod) {
     let access: Access = method.access.expect("triples have an access");
+    let table = joined(builder, snapshot).table_after(triple, access);
     let mut taken: Vec<usize> = Vec::new();
     let mut equal: Vec<(usize, usize)> = Vec::new();
     let mut position = |builder: &mut Builder, place: PatternTerm| match place {
@@ -180,7 +198,11 @@ fn push_triple(builder: &mut Builder, snapshot: &Snapshot, triple: &Triple, meth
             let share = confined.count / triple.count;
             builder.push(StepKind::Ranges(pattern, order, ids), rows * share);
         }
-        None => builder.push(StepKind::Pattern(pattern, access), rows),
+        None => {
+            builder.push(StepKind::Pattern(pattern, access), rows);
+            let step = builder.steps.last_mut();
+            step.expect("it was pushed").table = table;
+        }
     }
     bind_triple(builder, triple, rows);
     for (a, b) in equal {

@@ -269,6 +269,7 @@ impl Builder {
             once: false,
             counts: None,
             filters: Vec::new(),
+            table: None,
             begins_small: false,
         });
     }
@@ -372,7 +373,7 @@ impl Builder {
 
 /// Records for each step the slots that are needed after it, and drops BINDs whose values are not. Returns the slots needed
 /// before the first step.
-fn assign_live(steps: &mut Vec<Step>, mut live: Slots) -> Slots {
+pub(super) fn assign_live(steps: &mut Vec<Step>, mut live: Slots) -> Slots {
     let mut needed = Vec::with_capacity(steps.len());
     for mut step in std::mem::take(steps).into_iter().rev() {
         if matches!(&step.kind, StepKind::Bind(slot, _) if !live.contains(*slot)) {

@@ -130,6 +130,7 @@ fn insert_counts(steps: &mut Vec<Step>, slot: usize, mut bound: Slots, first: Op
                 once: false,
                 counts: None,
                 filters: Vec::new(),
+                table: None,
                 begins_small: false,
             };
             carry(&mut step, slot);

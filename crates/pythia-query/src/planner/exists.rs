@@ -11,9 +11,10 @@ use super::builder::Builder;
 use super::{PlanError, Planner};
 use pythia_exec::error::QueryError;
 use pythia_exec::exec::context::QueryContext;
-use pythia_exec::exec::subquery::{FedPipeline, Subquery, SubqueryPlanner};
+use pythia_exec::exec::subquery::{FedPipeline, RestOfPattern, Subquery, SubqueryPlanner};
 use pythia_exec::plan::Plan;
 use pythia_exec::plan::dataset::GraphScope;
+use pythia_exec::plan::step::Step;
 use pythia_exec::plan::step::StepKind;
 
 impl Planner<'_> {
@@ -129,6 +130,14 @@ impl SubqueryPlanner for Subqueries {
         query: &QueryContext,
     ) -> Result<Option<FedPipeline>, QueryError> {
         planner_of(query).correlated(pattern, graph, variables, rows)
+    }
+
+    fn plan_rest(
+        &self,
+        rest: &RestOfPattern<'_>,
+        query: &QueryContext,
+    ) -> Result<Option<Vec<Step>>, QueryError> {
+        planner_of(query).rest(rest)
     }
 }
 

@@ -4,9 +4,10 @@
 
 use pythia_store::{End, Expansion, Order, ReadCosts};
 
+use super::builder::Knowledge;
 use super::cached::CachedPair;
 use super::element::{Element, PatternGraph, PatternTerm, Triple};
-use pythia_exec::plan::step::{Access, EXPAND_NODES, PathStep, Position};
+use pythia_exec::plan::step::{Access, EXPAND_NODES, PathStep, Position, TableAfter};
 
 /// Cost of visiting one tuple page and decoding a list.
 const VISIT: f64 = 0.4;
@@ -34,6 +35,10 @@ const ROWS_PER_VISIT: f64 = Expansion::ROWS_PER_VISIT as f64 * 2.0 / 3.0;
 const LOOKUP: f64 = 0.015;
 /// Cost of searching a key's rows of a table for the other end.
 const SEARCHED: f64 = 0.03;
+/// Shares of the cost of a table that lookups may cost before it, if a table is expected to cost less: the maximum, and the
+/// minimum where it is expected to cost far less.
+const LOOKED_UP: f64 = 0.25;
+const LOOKED_UP_LEAST: f64 = 1.0 / 32.0;
 /// Cost of starting a scan.
 const SCAN_START: f64 = 2.0;
 /// From this many matches, a constant object's list is read from the columns, streaming.
@@ -71,6 +76,23 @@ pub(super) struct JoinMethod {
 }
 
 impl Joined {
+    /// Returns the properties of the solutions of a pipeline with this number of slots. `unit`: there is only the
+    /// empty one.
+    pub(super) fn of(known: &Knowledge, slots: usize, unit: bool, reads: ReadCosts) -> Self {
+        let mut distinct = vec![0.0; slots];
+        for &slot in &known.certain {
+            let here = known.distinct.get(&slot).copied().unwrap_or(known.rows);
+            distinct[slot] = here.max(1.0);
+        }
+        Self {
+            rows: known.rows,
+            distinct,
+            sorted: known.sorted,
+            unit,
+            reads,
+        }
+    }
+
     pub(super) fn is_bound(&self, slot: usize) -> bool {
         self.distinct[slot] > 0.0
     }
@@ -375,13 +397,7 @@ impl Joined {
     /// Lists the methods to test whether solutions that bind both ends of a pattern match it.
     fn tests(&self, triple: &Triple, add: &mut impl FnMut(Access, f64, Option<usize>)) {
         add(Access::Probe, self.visits(self.rows), self.sorted);
-        if let (PatternTerm::Slot(s), PatternTerm::Slot(o)) = (triple.subject, triple.object)
-            && s != o
-        {
-            let order = match triple.distinct_subjects >= triple.distinct_objects {
-                true => Order::Pso,
-                false => Order::Pos,
-            };
+        if let Some(order) = tested_order(triple) {
             let cost = self.table(triple) + self.rows * SEARCHED;
             add(Access::Hash(order), cost, self.sorted);
         }
@@ -415,6 +431,36 @@ impl Joined {
         );
     }
 
+    /// Returns when a join with a pattern in this way changes from lookups of nodes to a table of all matches, if it can: when
+    /// the lookups have cost as much as the table. If a table is expected to cost less, lookups end earlier, the surer that
+    /// is.
+    pub(super) fn table_after(&self, triple: &Triple, access: Access) -> Option<TableAfter> {
+        let (subject, object) = (self.is_known(triple.subject), self.is_known(triple.object));
+        let order = match access {
+            Access::Hash(order) => order,
+            Access::Probe if triple.slots().count() == 2 => tested_order(triple)?,
+            Access::Expand(_) | Access::Probe => {
+                single_key(triple, subject, object).and(keyed_order(triple, subject, object))?
+            }
+            Access::Scan(_) | Access::Cached(..) | Access::Merge(_) => return None,
+        };
+        let each = VISIT + self.reads.page_us;
+        let table = SCAN_START + triple.count * (HASHED + self.reads.row_us);
+        let even = table / (each - LOOKUP).max(LOOKUP);
+        let sure = match access {
+            Access::Hash(_) => (even / self.rows * LOOKED_UP).clamp(LOOKED_UP_LEAST, LOOKED_UP),
+            _ => 1.0,
+        };
+        Some(TableAfter {
+            order,
+            nodes: (even * sure) as u64,
+            column: match access {
+                Access::Expand(_) => (self.scanned(triple.count) / each) as u64,
+                _ => u64::MAX,
+            },
+        })
+    }
+
     /// Returns the cost of a table of all matches of a pattern, in which the solutions are looked up.
     fn table(&self, triple: &Triple) -> f64 {
         SCAN_START + triple.count * (HASHED + self.reads.row_us) + self.rows * LOOKUP
@@ -434,6 +480,17 @@ fn single_key(triple: &Triple, subject: bool, object: bool) -> Option<usize> {
         }
         (PatternTerm::Slot(s), PatternTerm::Constant(_)) if subject => Some(s),
         (PatternTerm::Constant(_), PatternTerm::Slot(o)) if object => Some(o),
+        _ => None,
+    }
+}
+
+/// Returns the order of a table in which solutions are looked up that bind both ends of a pattern.
+fn tested_order(triple: &Triple) -> Option<Order> {
+    match (triple.subject, triple.object) {
+        (PatternTerm::Slot(s), PatternTerm::Slot(o)) if s != o => {
+            let by_subject = triple.distinct_subjects >= triple.distinct_objects;
+            Some(if by_subject { Order::Pso } else { Order::Pos })
+        }
         _ => None,
     }
 }

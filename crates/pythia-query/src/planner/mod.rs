@@ -37,6 +37,7 @@ mod path_estimate;
 mod pattern;
 mod push_down;
 mod rejected;
+mod rest;
 mod sampled_link;
 mod search;
 mod semi_join;

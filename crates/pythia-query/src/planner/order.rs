@@ -213,24 +213,12 @@ impl<'a> OrderSearch<'a> {
     }
 
     pub(super) fn start(&self, start: &Start<'_>, left: &[usize]) -> PartialOrder {
-        let known = start.known;
-        let mut distinct = vec![0.0; start.slots];
-        for &slot in &known.certain {
-            let here = known.distinct.get(&slot).copied().unwrap_or(known.rows);
-            distinct[slot] = here.max(1.0);
-        }
         let mut placed = vec![true; self.elements.len()];
         for &element in left {
             placed[element] = false;
         }
         PartialOrder {
-            joined: Joined {
-                rows: known.rows,
-                distinct,
-                sorted: known.sorted,
-                unit: start.unit,
-                reads: self.reads,
-            },
+            joined: Joined::of(start.known, start.slots, start.unit, self.reads),
             placed,
             mask: 0,
             share: 1.0,

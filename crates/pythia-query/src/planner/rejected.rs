@@ -123,6 +123,7 @@ fn alternative(
         once: false,
         counts: None,
         filters: Vec::new(),
+        table: None,
         begins_small: false,
     })))
 }

@@ -64,7 +64,7 @@ impl RowStore {
     }
 
     /// Adds rows that are given by column.
-    pub fn push_columns(&mut self, columns: &[Vec<u64>], rows: usize) {
+    pub fn push_columns<C: AsRef<[u64]>>(&mut self, columns: &[C], rows: usize) {
         debug_assert_eq!(columns.len(), self.width);
         let (width, block_rows) = (self.width, 1 << self.shift);
         let mut from = 0;
@@ -75,7 +75,7 @@ impl RowStore {
             block.resize(filled + (to - from) * width, 0);
             for (place, column) in columns.iter().enumerate() {
                 let cells = block[filled + place..].iter_mut().step_by(width);
-                for (cell, id) in cells.zip(&column[from..to]) {
+                for (cell, id) in cells.zip(&column.as_ref()[from..to]) {
                     *cell = *id;
                 }
             }

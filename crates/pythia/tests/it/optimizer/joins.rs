@@ -1,5 +1,7 @@
 //! The order and the method of joins.
 
+use std::num::NonZero;
+
 use pythia::{Database, Options, PlanNode};
 
 use super::{REVIEWS_OF_MAKERS, checked, has, items, market, part, rows};
@@ -581,4 +583,97 @@ fn cycles_of_few_links_are_looked_up_in_a_table() {
         let has_table = tables.any(|part| part.detail.matches('=').count() == 2);
         assert!(has_table || !is_table, "{plan}");
     }
+}
+
+/// A join looks up node by node until that has cost as much as a table of all matches, whatever number of solutions was
+/// expected.
+#[test]
+fn a_join_changes_to_a_table_when_the_solutions_are_counted() {
+    const ITEMS: usize = 30_000;
+    let mut data = String::new();
+    for i in 0..ITEMS {
+        let (next, kind) = ((i * 7919 + 5) % ITEMS, i % 500);
+        // The two kinds are the same, which no statistics tell.
+        data.push_str(&format!(
+            "<http://e/{i}> <http://e/next> <http://e/{next}> .\n\
+             <http://e/{i}> <http://e/kind> <http://e/k{kind}> .\n\
+             <http://e/{i}> <http://e/sort> <http://e/k{kind}> .\n\
+             <http://e/{i}> <http://e/type> <http://e/Item> .\n\
+             <http://e/{i}> <http://e/label> \"label {i}\" .\n"
+        ));
+    }
+    let change = |query: &str| {
+        let plan = checked(&data, query).to_string();
+        let changes = plan.matches("← plan changed: a table").count();
+        (changes, plan.matches("← plan changed: no table").count())
+    };
+    // Few were expected, and all came.
+    let many = "SELECT ?s ?n { ?s <http://e/kind> ?k ; <http://e/sort> ?t FILTER(STR(?k) = STR(?t)) ?s <http://e/next> ?n }";
+    let (tables, lookups) = change(many);
+    assert!(tables > 0 && lookups == 0, "{many}");
+    // Many were expected, and few came.
+    let few = "SELECT ?n { ?s <http://e/label> ?l FILTER(STRLEN(?l) < 8) ?s <http://e/next> ?n . ?n <http://e/type> <http://e/Item> }";
+    assert_eq!(change(few), (0, 1));
+}
+
+/// Steps after one with far more solutions than expected are ordered again. The answers are the same, and so is their order
+/// for each number of threads.
+#[test]
+fn joins_are_ordered_again_when_far_more_solutions_come() {
+    const ITEMS: usize = 60_000;
+    let mut data = String::new();
+    for i in 0..ITEMS {
+        let (next, kind, link) = ((i * 7919 + 5) % ITEMS, i % 6, i * 31 % ITEMS);
+        // Kind, sort and form say the same, which the planner does not know.
+        data.push_str(&format!(
+            "<http://e/{i}> <http://e/next> <http://e/{next}> .\n\
+             <http://e/{i}> <http://e/kind> <http://e/k{kind}> .\n\
+             <http://e/{i}> <http://e/sort> <http://e/s{kind}> .\n\
+             <http://e/{i}> <http://e/form> <http://e/f{kind}> .\n\
+             <http://e/{i}> <http://e/link> <http://e/{link}> .\n"
+        ));
+        if i % 3 != 0 {
+            data.push_str(&format!(
+                "<http://e/{i}> <http://e/type> <http://e/Item> .\n"
+            ));
+        }
+    }
+    let of_kind = "?s <http://e/kind> <http://e/k3> ; <http://e/sort> <http://e/s3> ; <http://e/form> <http://e/f3>";
+    let links =
+        "?s <http://e/next> ?n . ?n <http://e/link> ?r . ?r <http://e/type> <http://e/Item>";
+    for query in [
+        format!("SELECT ?s ?n ?r {{ {of_kind} . {links} }}"),
+        format!("SELECT DISTINCT ?n {{ {of_kind} . {links} }}"),
+        format!(
+            "SELECT ?s ?r {{ {of_kind} . {links} FILTER(?r != ?s) FILTER(STR(?n) != STR(?r)) }}"
+        ),
+        format!("SELECT ?s ?r ?t {{ {of_kind} . {links} OPTIONAL {{ ?r <http://e/next> ?t }} }}"),
+        format!(
+            "SELECT ?k (COUNT(*) AS ?c) {{ {of_kind} . {links} . ?r <http://e/kind> ?k }} GROUP BY ?k"
+        ),
+    ] {
+        let plan = checked(&data, &query);
+        let parts = plan.parts().into_iter();
+        let changed: Vec<u64> = parts
+            .filter_map(|part| Some(part.reordered?.came))
+            .collect();
+        assert_eq!(changed, [10_000], "{plan}");
+        let text = plan.to_string();
+        assert!(
+            text.contains("plan changed: 10000 rows came instead of 278;"),
+            "{plan}"
+        );
+    }
+    let query = format!("SELECT ?s ?n ?r {{ {of_kind} . {links} }}");
+    let answers = [1, 2, 5].map(|threads| {
+        let options = Options {
+            threads: NonZero::new(threads),
+            ..Options::default()
+        };
+        ours(&database_with(&data, options), &query).unwrap().lines
+    });
+    assert!(
+        answers.iter().all(|answer| *answer == answers[0]),
+        "{query}"
+    );
 }

@@ -1,0 +1,226 @@
+//! Join with a triple pattern in the way that costs least for the number of solutions that come.
+
+use std::sync::Arc;
+
+use pythia_store::Order;
+
+use super::batch::Batch;
+use super::context::QueryContext;
+use super::expand::Expand;
+use super::hash::{HashScan, SharedTable, Tables, Way};
+use super::probe::Probe;
+use super::row_source::{Fed, RowSource};
+use super::scan::sorted_slot;
+use crate::error::QueryError;
+use crate::explain::CostId;
+use crate::limits::governor::Share;
+use crate::plan::slots::Slots;
+use crate::plan::step::{EXPAND_NODES, SlotPattern, TableAfter};
+
+/// Maximum number of solutions whose nodes are looked up together, if there is no room for a table. The more there are, the
+/// fewer times are pages read for them.
+const TOGETHER_ROWS: usize = 1 << 18;
+/// They get one of this many parts of the memory left.
+const TOGETHER_SHARE: usize = 16;
+/// Number of visits that pipelines do not tell each other of.
+const UNTOLD: u64 = 64;
+
+/// The step that looks up node by node.
+pub(crate) enum ByNode {
+    Expand(Box<Expand>),
+    Probe(Probe),
+}
+
+impl ByNode {
+    fn step(&mut self) -> &mut dyn RowSource {
+        match self {
+            Self::Expand(expand) => &mut **expand,
+            Self::Probe(probe) => probe,
+        }
+    }
+
+    /// Takes many solutions, whose nodes are looked up together.
+    fn feed_many(&mut self, batch: Batch) {
+        if let Self::Expand(expand) = self {
+            expand.look_up_together(TOGETHER_ROWS);
+        }
+        self.step().feed(batch);
+    }
+}
+
+/// Joins solutions with a pattern: looks up their nodes one by one at first, and looks up solutions in a table of all
+/// matches when [`TableAfter`] says so. Solutions stay in order, and each has its matches in
+/// the same order either way.
+pub(crate) struct Link {
+    input: Fed,
+    by_node: ByNode,
+    by_table: Option<Box<HashScan>>,
+    /// Solutions that wait until there are many, if there is no room for a table.
+    together: Batch,
+    /// No more solutions come.
+    is_ended: bool,
+    place: TablePlace,
+    /// The table, which other pipelines may have too, once many nodes were looked up.
+    table: Option<Arc<SharedTable>>,
+    /// When the table is read.
+    after: TableAfter,
+    /// Number of visits of which the table does not know.
+    untold: u64,
+    /// The slot that keys the table.
+    key: usize,
+    once: bool,
+    counts: Option<usize>,
+}
+
+/// Where a join finds its table.
+pub(crate) struct TablePlace {
+    pub(crate) tables: Arc<Tables>,
+    pub(crate) pattern: SlotPattern,
+    pub(crate) live: Arc<Slots>,
+    pub(crate) cost: CostId,
+    pub(crate) context: Arc<QueryContext>,
+}
+
+impl TablePlace {
+    /// Returns the table in this order. `share` makes the share for its memory, if the table is likely to be read.
+    fn table(&self, order: Order, share: impl FnOnce() -> Option<Share>) -> Arc<SharedTable> {
+        (self.tables).of_step(self.cost, self.pattern, order, &self.live, share)
+    }
+}
+
+impl Link {
+    /// Makes a join that begins with the step `by_node`, which has not been fed.
+    pub(crate) fn new(by_node: ByNode, place: TablePlace, after: TableAfter) -> Self {
+        let key = sorted_slot(&place.pattern, after.order);
+        Self {
+            input: Fed::default(),
+            by_node,
+            by_table: None,
+            together: Batch::default(),
+            is_ended: false,
+            place,
+            table: None,
+            after,
+            untold: 0,
+            key: key.expect("the planner joins by a variable"),
+            once: false,
+            counts: None,
+        }
+    }
+
+    /// Reserves a share of the memory for the table, if it `is_expected`.
+    pub(crate) fn expecting_table(mut self, is_expected: bool) -> Self {
+        if is_expected {
+            let governor = self.place.context.governor();
+            self.table = Some(
+                self.place
+                    .table(self.after.order, || Some(Share::new(governor))),
+            );
+        }
+        self
+    }
+
+    /// Stops at each solution's first match, if `once`.
+    pub(crate) fn once(mut self, once: bool) -> Self {
+        self.once = once;
+        self
+    }
+
+    /// Returns solutions once with the number of their matches, if there is a slot for that.
+    pub(crate) fn counting(mut self, slot: Option<usize>) -> Self {
+        self.counts = slot;
+        self
+    }
+
+    /// Feeds a batch to the way that costs least for all solutions so far.
+    fn join(&mut self, batch: Batch) -> Result<(), QueryError> {
+        if let Some(by_table) = &mut self.by_table {
+            by_table.feed(batch);
+            return Ok(());
+        }
+        let nodes = nodes_of(&batch, self.key);
+        let columns = nodes.div_ceil(EXPAND_NODES as u64);
+        self.untold += nodes.min(columns.saturating_mul(self.after.column));
+        let way = self.way()?;
+        if let Some(profile) = &self.place.context.profile {
+            match &way {
+                Way::Table(table) => profile.note_table(self.place.cost, table.matches()),
+                Way::ByNode | Way::Together => profile.note_lookups(self.place.cost, nodes),
+            }
+        }
+        match way {
+            Way::ByNode => self.by_node.step().feed(batch),
+            Way::Table(table) => {
+                let table = table.once(self.once).counting(self.counts);
+                self.by_table.insert(Box::new(table)).feed(batch);
+            }
+            Way::Together => self.gather(batch),
+        }
+        Ok(())
+    }
+
+    /// Returns the way that costs least for all nodes so far.
+    fn way(&mut self) -> Result<Way, QueryError> {
+        if self.table.is_none() && self.untold <= UNTOLD.min(self.after.nodes) {
+            return Ok(Way::ByNode);
+        }
+        let table = (self.table).get_or_insert_with(|| self.place.table(self.after.order, || None));
+        let visits = std::mem::take(&mut self.untold);
+        table.way(visits, self.after.nodes, &self.place.context)
+    }
+
+    /// Lets solutions wait until there are many.
+    fn gather(&mut self, batch: Batch) {
+        if self.together.rows == 0 {
+            self.together = batch;
+        } else {
+            self.together.append(&batch);
+        }
+        let governor = self.place.context.governor();
+        let has_room = self.together.charge(governor).is_ok();
+        let most = governor.memory_left() / TOGETHER_SHARE / size_of::<u64>();
+        let ids: usize = self.together.columns.iter().map(Vec::len).sum();
+        if !has_room || self.together.rows >= TOGETHER_ROWS || ids >= most {
+            self.by_node.feed_many(std::mem::take(&mut self.together));
+        }
+    }
+}
+
+impl RowSource for Link {
+    fn begin(&mut self) {
+        self.is_ended = false;
+    }
+
+    fn end(&mut self) {
+        self.is_ended = true;
+    }
+
+    fn feed(&mut self, batch: Batch) {
+        self.input.put(batch);
+    }
+
+    fn next(&mut self) -> Result<Option<Batch>, QueryError> {
+        loop {
+            let found = match &mut self.by_table {
+                Some(by_table) => by_table.next()?,
+                None => self.by_node.step().next()?,
+            };
+            if found.is_some() {
+                return Ok(found);
+            }
+            match self.input.take() {
+                Some(batch) => self.join(batch)?,
+                None if self.is_ended && self.together.rows > 0 => {
+                    self.by_node.feed_many(std::mem::take(&mut self.together));
+                }
+                None => return Ok(None),
+            }
+        }
+    }
+}
+
+/// Returns the number of nodes that are looked up for a batch. A node counts again if another is between.
+fn nodes_of(batch: &Batch, key: usize) -> u64 {
+    let nodes = batch.columns[key].windows(2);
+    1 + nodes.filter(|pair| pair[0] != pair[1]).count() as u64
+}
