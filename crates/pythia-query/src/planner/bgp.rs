@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use pythia_store::Snapshot;
+use pythia_store::{ReadCosts, Snapshot};
 
 use super::builder::Builder;
 use super::cached::push_cached;
@@ -52,7 +52,7 @@ impl Planner<'_> {
                 }
                 let rejected = described(builder, elements, &rejected);
                 let before = builder.steps.len();
-                self.join_element(builder, elements, element, &method, placement)?;
+                self.join_element(builder, &search, element, &method, placement)?;
                 if let (Some(choices), Some(step)) = (self.choices, builder.steps.get(before)) {
                     let (cost_us, order) = (method.cost.max(0.0), order.take());
                     choices.record(
@@ -86,31 +86,32 @@ impl Planner<'_> {
 
     /// Matches the only pattern of a query in the cheapest way. There is nothing to search.
     pub(super) fn join_lone(&self, builder: &mut Builder, triple: &Triple) {
-        let joined = joined(builder, self.snapshot);
+        let reads = self.snapshot.estimates().read_costs();
+        let joined = joined(builder, reads);
         let mut methods = Vec::new();
         joined.triple_methods(triple, triple.count, &mut methods);
         let cheapest = methods.iter().min_by(|a, b| a.cost.total_cmp(&b.cost));
         let method = cheapest.expect("each pattern has a method");
-        push_triple(builder, self.snapshot, triple, method);
+        push_triple(builder, (self.snapshot, reads), triple, method);
         builder.known.sorted = method.sorted;
     }
 
     fn join_element(
         &self,
         builder: &mut Builder,
-        elements: &[Element],
+        search: &OrderSearch<'_>,
         element: usize,
         method: &JoinMethod,
         placement: &mut Placement<'_, '_>,
     ) -> Planning {
-        if let Element::Operand(operand) = &elements[element] {
+        if let Element::Operand(operand) = &search.elements[element] {
             // The other elements name slots of this pipeline: it cannot become the input of a hash join.
             let nested = std::mem::replace(&mut builder.nested, true);
             let joined = self.join_operand(builder, operand.place, placement);
             builder.nested = nested;
             return joined;
         }
-        push_element(builder, self.snapshot, elements, element, method);
+        push_element(builder, search, element, method);
         Ok(())
     }
 }
@@ -118,11 +119,11 @@ impl Planner<'_> {
 /// Joins an element that is no operand, with the other members of its method.
 pub(super) fn push_element(
     builder: &mut Builder,
-    snapshot: &Snapshot,
-    elements: &[Element],
+    search: &OrderSearch<'_>,
     element: usize,
     method: &JoinMethod,
 ) {
+    let elements = search.elements;
     let with = members_of(method, element).next();
     let with = with.map(|with| &elements[with]);
     match &elements[element] {
@@ -133,26 +134,28 @@ pub(super) fn push_element(
             push_cached(builder, edge, attribute, method);
         }
         _ if method.members != 0 => push_intersection(builder, elements, method),
-        Element::Triple(triple) => push_triple(builder, snapshot, triple, method),
+        Element::Triple(triple) => {
+            push_triple(builder, (search.snapshot, search.reads), triple, method);
+        }
         Element::Path(path) => push_path(builder, path.clone(), method.rows),
         Element::Operand(_) => unreachable!("operands are joined with their groups"),
     }
 }
 
 /// Returns the properties of the solutions so far.
-fn joined(builder: &Builder, snapshot: &Snapshot) -> Joined {
-    let reads = snapshot.estimates().read_costs();
-    Joined::of(
-        &builder.known,
-        builder.slots.len(),
-        builder.is_unit(),
-        reads,
-    )
+fn joined(builder: &Builder, reads: ReadCosts) -> Joined {
+    let (slots, unit) = (builder.slots.len(), builder.is_unit());
+    Joined::of(&builder.known, slots, unit, reads)
 }
 
-fn push_triple(builder: &mut Builder, snapshot: &Snapshot, triple: &Triple, method: &JoinMethod) {
+fn push_triple(
+    builder: &mut Builder,
+    (snapshot, reads): (&Snapshot, ReadCosts),
+    triple: &Triple,
+    method: &JoinMethod,
+) {
     let access: Access = method.access.expect("triples have an access");
-    let table = joined(builder, snapshot).table_after(triple, access);
+    let table = joined(builder, reads).table_after(triple, access);
     let mut taken: Vec<usize> = Vec::new();
     let mut equal: Vec<(usize, usize)> = Vec::new();
     let mut position = |builder: &mut Builder, place: PatternTerm| match place {

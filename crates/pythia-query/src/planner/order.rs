@@ -69,8 +69,8 @@ pub(super) struct Start<'a> {
 pub(super) struct OrderSearch<'a> {
     pub(super) elements: &'a [Element],
     pub(super) filters: &'a [FilterHint],
-    snapshot: &'a Snapshot,
-    reads: ReadCosts,
+    pub(super) snapshot: &'a Snapshot,
+    pub(super) reads: ReadCosts,
     sets: SetEstimates<'a>,
     mentions: Vec<f64>,
     /// Pairs of patterns that a cached attribute joins.

@@ -125,7 +125,11 @@ impl Planner<'_> {
                 movable
                     .elements
                     .push(Element::Triple(self.triple(pattern)?));
-                movable.costs.push(step.cost);
+                // Each number belongs to one step, and so to one table.
+                movable.costs.push(match patterns.len() {
+                    1 => step.cost,
+                    _ => CostId::next(),
+                });
             }
             movable.tests.extend(step.filters.iter().map(|filter| Test {
                 kind: StepKind::Filter(filter.clone()),
@@ -153,16 +157,23 @@ impl Planner<'_> {
 
     /// Pushes all elements in the best order, and each test as soon as its slots are bound.
     fn push_ordered(&self, builder: &mut Builder, movable: &mut Movable) -> Result<(), QueryError> {
-        for test in &mut movable.tests {
-            test.slots.retain(|slot| movable.new.contains(*slot));
+        let Movable {
+            elements,
+            costs,
+            tests,
+            new,
+            ..
+        } = movable;
+        for test in &mut *tests {
+            test.slots.retain(|slot| new.contains(*slot));
         }
         let hint = |test: &Test| FilterHint {
             slots: test.slots.clone(),
             share: test.share,
             cost: TEST,
         };
-        let hints: Vec<FilterHint> = movable.tests.iter().map(hint).collect();
-        let (elements, governor) = (&movable.elements, self.evaluation.governor());
+        let hints: Vec<FilterHint> = tests.iter().map(hint).collect();
+        let governor = self.evaluation.governor();
         let (slots, counts) = (builder.slots.len(), self.counts());
         let search = OrderSearch::new(elements, &hints, slots, self.snapshot, counts, governor);
         let start = Start {
@@ -174,13 +185,13 @@ impl Planner<'_> {
         let left: Vec<usize> = (0..elements.len()).collect();
         let found = search.find(&start, &left)?;
         let mut origin = Some(found.origin);
-        movable.push_tests(builder);
+        push_tests(builder, tests);
         for (element, method) in found.order {
-            push_element(builder, self.snapshot, &movable.elements, element, &method);
+            push_element(builder, &search, element, &method);
             if members_of(&method, element).next().is_none() {
                 // It is measured as the step that it was.
                 let step = builder.steps.last_mut();
-                step.expect("it was pushed").cost = movable.costs[element];
+                step.expect("it was pushed").cost = costs[element];
             }
             if let (Some(choices), Some(step)) = (self.choices, builder.steps.last()) {
                 let choice = Choice {
@@ -191,7 +202,7 @@ impl Planner<'_> {
                 choices.record(step.cost, choice);
             }
             builder.known.sorted = method.sorted;
-            movable.push_tests(builder);
+            push_tests(builder, tests);
         }
         Ok(())
     }
@@ -208,24 +219,19 @@ impl Movable {
             };
         }
     }
+}
 
-    /// Pushes the tests whose slots are bound.
-    fn push_tests(&mut self, builder: &mut Builder) {
-        let certain = |builder: &Builder, test: &Test| {
-            let mut slots = test.slots.iter();
-            slots.all(|slot| builder.known.certain.contains(slot))
-        };
-        let mut waiting = Vec::new();
-        for test in std::mem::take(&mut self.tests) {
-            if !certain(builder, &test) {
-                waiting.push(test);
-                continue;
-            }
-            let rows = builder.known.rows * test.share;
-            builder.push(test.kind, rows);
-            builder.steps.last_mut().expect("it was pushed").cost = test.cost;
+/// Pushes the tests whose slots are bound, and keeps the others.
+fn push_tests(builder: &mut Builder, tests: &mut Vec<Test>) {
+    for test in std::mem::take(tests) {
+        let mut slots = test.slots.iter();
+        if !slots.all(|slot| builder.known.certain.contains(slot)) {
+            tests.push(test);
+            continue;
         }
-        self.tests = waiting;
+        let rows = builder.known.rows * test.share;
+        builder.push(test.kind, rows);
+        builder.steps.last_mut().expect("it was pushed").cost = test.cost;
     }
 }
 
