@@ -35,7 +35,7 @@ impl Execute for Pattern {
             }
             if let Some(cut) = cut(&self.steps, 0, &context) {
                 let pieces = pieces(self, cut, &schema, &context);
-                return solutions_of(schema, Running::Pieces(pieces));
+                return solutions_of(schema, Running::Pieces(Box::new(pieces)));
             }
         }
         let width = self.slots.len();
@@ -63,7 +63,7 @@ enum Running {
     /// Until the first solutions are asked for.
     Start(Option<Box<Start>>),
     Whole(Box<Whole>),
-    Pieces(Pieces),
+    Pieces(Box<Pieces>),
 }
 
 impl NextBatch for Running {
@@ -121,7 +121,7 @@ impl Start {
         let first = (pipeline, given);
         let (tables, schema) = (&self.adaptive.tables, &self.schema);
         let pieces = pieces_of(pattern, cut, first, tables, schema, &self.context);
-        Ok(Running::Pieces(pieces))
+        Ok(Running::Pieces(Box::new(pieces)))
     }
 }
 
