@@ -17,6 +17,11 @@ use crate::plan::slots::Slots;
 const TRIAL_ROWS: usize = 1 << 16;
 /// See [`TRIAL_ROWS`].
 const DUPLICATES_MIN: usize = 8;
+/// With this many solutions, the set no longer fits into the processor's cache. Then at least one row in
+/// [`LARGE_DUPLICATES_MIN`] must have been a duplicate: a lookup takes as long as a join.
+const LARGE_SET: usize = 1 << 19;
+/// See [`LARGE_SET`].
+const LARGE_DUPLICATES_MIN: usize = 2;
 /// Number of rows for which memory is reserved at a time.
 const ROOM_ROWS: usize = 1024;
 
@@ -122,7 +127,10 @@ impl EarlyDistinct {
         }
         self.rows += batch.rows;
         self.kept += fresh.len();
-        let duplicates_min = self.rows / DUPLICATES_MIN;
+        let duplicates_min = match seen.len() < LARGE_SET {
+            true => self.rows / DUPLICATES_MIN,
+            false => self.rows / LARGE_DUPLICATES_MIN,
+        };
         if self.rows >= TRIAL_ROWS && self.kept >= self.rows - duplicates_min {
             self.seen = None;
         }

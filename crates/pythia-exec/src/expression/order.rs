@@ -14,6 +14,7 @@ use std::ops::Range;
 
 use oxrdf::BaseDirection;
 use parking_lot::Mutex;
+use pythia_rdf::inline::compare_instants;
 use pythia_rdf::{TermId, TermKind};
 
 use super::column::Column;
@@ -515,8 +516,11 @@ pub fn compare_values(a: &Value<'_>, b: &Value<'_>) -> Ordering {
 pub(crate) fn compare_ids(a: TermId, b: TermId, context: &EvaluationContext) -> Option<Ordering> {
     let (a_kind, b_kind) = (a.kind(), b.kind());
     if a_kind.is_inline() && b_kind.is_inline() {
-        if a_kind == TermKind::Integer && b_kind == TermKind::Integer {
+        if a == b || (a_kind == TermKind::Integer && b_kind == TermKind::Integer) {
             return Some(a.cmp(&b));
+        }
+        if let Some(order) = compare_instants(a, b) {
+            return Some(order);
         }
         if let (Some(a), Some(b)) = (Number::from_inline(a), Number::from_inline(b)) {
             return Some(a.total_cmp(b));

@@ -20,6 +20,8 @@
 mod number;
 mod time;
 
+use std::cmp::Ordering;
+
 use oxrdf::vocab::xsd;
 use oxrdf::{Literal, NamedNodeRef};
 use oxsdatatypes::{Date, DateTime, GYear};
@@ -171,6 +173,18 @@ pub fn inline_value(id: TermId) -> Option<InlineValue> {
         TermKind::GYear => InlineValue::GYear(time::year(payload)?),
         _ => return None,
     })
+}
+
+/// Compares the instants at which two dates, or two dateTimes, begin, without reading them: no timezone counts as UTC.
+/// Returns `None` for equal instants, and for ids of other kinds.
+pub fn compare_instants(a: TermId, b: TermId) -> Option<Ordering> {
+    let below_instant = match (a.kind(), b.kind()) {
+        (TermKind::Date, TermKind::Date) => time::ZONE_BITS,
+        (TermKind::DateTime, TermKind::DateTime) => time::SECOND_SHIFT,
+        _ => return None,
+    };
+    let instant = |id: TermId| id.payload() >> below_instant;
+    Some(instant(a).cmp(&instant(b))).filter(|order| order.is_ne())
 }
 
 /// Returns the fields of an inline date, dateTime or year in its own timezone; `None` for ids of other kinds.

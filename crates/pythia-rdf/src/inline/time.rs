@@ -15,7 +15,7 @@ const ZONE_NONE: u64 = 57;
 const ZONE_Z: u64 = 58;
 const ZONE_MINUS_ZERO: u64 = 59;
 const ZONES: u64 = 116;
-const ZONE_BITS: u32 = 7;
+pub(super) const ZONE_BITS: u32 = 7;
 
 /// Parses `""`, `Z`, `+hh:mm` or `-hh:mm` as a zone number.
 fn parse_zone(text: &[u8]) -> Option<u64> {
@@ -249,7 +249,7 @@ pub(super) fn date_fields(payload: u64) -> Option<CalendarFields> {
 
 /// Number of fractions with no, one, two and three digits: 1 + 10 + 100 + 1000.
 const FRACTIONS: u64 = 1111;
-const SECOND_SHIFT: u32 = 17;
+pub(super) const SECOND_SHIFT: u32 = 17;
 /// The first second that is inlined (UTC). The payload has 39 bits for the seconds, which cover 17,420 years.
 const SECOND_MIN: i64 = -SECOND_RANGE / 2;
 const SECOND_RANGE: i64 = 1 << (56 - SECOND_SHIFT);

@@ -2,6 +2,7 @@ use std::sync::Arc;
 
 use oxrdf::{BlankNode, Literal, NamedNode, Term, Triple};
 use proptest::prelude::*;
+use pythia_rdf::inline::inline_literal;
 
 use super::*;
 use crate::expression::TermReader;
@@ -289,5 +290,31 @@ proptest! {
         let (first, second) = (Term::from(number(a)), Term::from(number(b)));
         let order = compare_values(&Value::from_term(&first), &Value::from_term(&second));
         prop_assert_eq!(order, a.cmp(&b));
+    }
+}
+
+proptest! {
+    /// Ids of dates and dateTimes compare like their values, whatever their timezones.
+    #[test]
+    fn ids_of_instants_compare_like_their_values(
+        instants in prop::collection::vec((0..3_u8, 1_u8..4, 0..24_u8, 0..12_usize), 2),
+    ) {
+        let zones = ["", "Z", "-00:00", "+14:00", "-14:00", "+00:15", "-00:15", "+01:00", "-01:00", "+12:00", "-12:00", "+10:00"];
+        let ids: Vec<TermId> = instants
+            .iter()
+            .map(|&(kind, day, hour, zone)| {
+                let zone = zones[zone];
+                let (lexical, datatype) = match kind {
+                    0 => (format!("2024-01-0{day}{zone}"), "date"),
+                    1 => (format!("2024-01-0{day}T{hour:02}:00:00{zone}"), "dateTime"),
+                    _ => (format!("2024-01-0{day}T{hour:02}:00:00.5{zone}"), "dateTime"),
+                };
+                let datatype = format!("http://www.w3.org/2001/XMLSchema#{datatype}");
+                inline_literal(&lexical, &datatype).expect("it is inlined")
+            })
+            .collect();
+        let value = |id| Value::from_inline(id).expect("an inline value");
+        let expected = compare_values(&value(ids[0]), &value(ids[1]));
+        prop_assert_eq!(compare_ids(ids[0], ids[1], &context([])), Some(expected));
     }
 }
