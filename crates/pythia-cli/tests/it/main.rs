@@ -1,6 +1,7 @@
 //! The `pythia` command as a process.
 
 mod faults;
+mod generate;
 mod log_folders;
 mod newer_format;
 mod open_files;
