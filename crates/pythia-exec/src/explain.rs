@@ -69,7 +69,7 @@ pub struct PlanNode {
     /// True for the part of the plan with the worst estimate, if that is wrong by a factor of four or more.
     #[serde(skip_serializing_if = "is_false")]
     pub worst_estimate: bool,
-    /// Why the steps of a pattern from this one on were ordered again while it ran.
+    /// The surprise after which the steps of a pattern, from this one on, were ordered again while it ran.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reordered: Option<Reordered>,
     /// Steps of a pattern, in execution order; branches of a UNION; the inside of an OPTIONAL.

@@ -62,7 +62,7 @@ pub(crate) struct Load {
     parse_only: bool,
 }
 
-/// What a load may use.
+/// Memory, threads and temporary files of a load.
 #[derive(Args)]
 pub(crate) struct Resources {
     /// Memory to use (for example 1G) [default: a quarter of the machine's]

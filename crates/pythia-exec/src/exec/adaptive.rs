@@ -20,7 +20,7 @@ use crate::plan::step::{Step, StepKind};
 const FACTOR: f64 = 10.0;
 /// Fewer solutions are none: whatever the order, joining them takes little more time than planning.
 const ROWS_MIN: f64 = 8000.0;
-/// How often the planner is asked for a pattern at most.
+/// Maximum number of times that the planner is asked for one pattern.
 const PLANNED_MAX: usize = 3;
 /// Number of rows whose terms are counted.
 const COUNTED_ROWS: usize = 4096;
@@ -31,7 +31,7 @@ pub(super) struct Adaptive {
     pub(super) tables: Arc<Tables>,
     /// The place where its pipeline is cut.
     pub(super) cut: Option<Cut>,
-    /// How often the planner was asked.
+    /// Number of times that the planner was asked.
     planned: usize,
     context: Arc<QueryContext>,
 }
@@ -39,10 +39,8 @@ pub(super) struct Adaptive {
 impl Adaptive {
     /// Returns the state of a pattern that may change; `None` if nothing in it can be ordered again.
     pub(super) fn of(pattern: &Pattern, context: &Arc<QueryContext>) -> Option<Self> {
-        let first = 0..pattern.steps.len();
-        let may_change = first
-            .into_iter()
-            .any(|step| joins_after(&pattern.steps, step) > 1);
+        let steps = &pattern.steps;
+        let may_change = (0..steps.len()).any(|step| joins_after(steps, step) > 1);
         may_change.then(|| Self {
             pattern: pattern.clone(),
             tables: Arc::default(),

@@ -49,8 +49,8 @@ impl ByNode {
 }
 
 /// Joins solutions with a pattern: looks up their nodes one by one at first, and looks up solutions in a table of all
-/// matches when [`TableAfter`] says so. Solutions stay in order, and each has its matches in
-/// the same order either way.
+/// matches once the lookups have cost as much ([`TableAfter`]). Solutions stay in order, and each has its matches in the same
+/// order either way.
 pub(crate) struct Link {
     input: Fed,
     by_node: ByNode,
@@ -62,7 +62,7 @@ pub(crate) struct Link {
     place: TablePlace,
     /// The table, which other pipelines may have too, once many nodes were looked up.
     table: Option<Arc<SharedTable>>,
-    /// When the table is read.
+    /// The point at which the table is read.
     after: TableAfter,
     /// Number of visits of which the table does not know.
     untold: u64,
@@ -72,7 +72,7 @@ pub(crate) struct Link {
     counts: Option<usize>,
 }
 
-/// Where a join finds its table.
+/// The identity of a join's table, by which pipelines find it.
 pub(crate) struct TablePlace {
     pub(crate) tables: Arc<Tables>,
     pub(crate) pattern: SlotPattern,

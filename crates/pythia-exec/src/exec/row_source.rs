@@ -162,7 +162,7 @@ impl Pipeline {
     }
 }
 
-/// How far a pipeline has come.
+/// The outcome of running a pipeline further.
 pub(crate) enum Advance {
     /// It has solutions.
     Given(Batch),

@@ -36,7 +36,7 @@ pub trait SubqueryPlanner: Send + Sync {
     ) -> Result<Option<Vec<Step>>, QueryError>;
 }
 
-/// What is left of a pattern after some of its steps.
+/// The rest of a pattern after some of its steps.
 #[derive(Debug)]
 pub struct RestOfPattern<'a> {
     /// The steps that are left.

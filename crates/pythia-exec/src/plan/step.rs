@@ -100,7 +100,7 @@ pub enum Access {
     Hash(Order),
 }
 
-/// When a join with a triple pattern reads all its matches into a table, instead of looking up node by node.
+/// The point at which a join with a triple pattern reads all its matches into a table, instead of looking up node by node.
 ///
 /// The number of solutions that come is known only while the query runs. As long as the lookups have cost less than the
 /// table, they go on; so the two together cost at most twice what the better one alone costs. See
@@ -137,7 +137,7 @@ pub struct Step {
     /// Filters of [`Access::Expand`] over what the pattern binds and its node: they are applied to each link before the links
     /// are joined with the solutions, of which many may have the same node.
     pub filters: Vec<SlotExpression>,
-    /// When [`Access::Expand`], [`Access::Probe`] and [`Access::Hash`] change to a table, if they can.
+    /// The point at which [`Access::Expand`], [`Access::Probe`] and [`Access::Hash`] change to a table, if they can.
     pub table: Option<TableAfter>,
     /// True if a scan begins with small batches, and a join with a table looks up the first rows without it, because a
     /// LIMIT may need no more. The position in the plan tells.
