@@ -7,10 +7,10 @@ use std::sync::Arc;
 
 use super::batch::Batch;
 use super::context::QueryContext;
-use super::hash::Tables;
 use super::pieces::{Cut, cut};
 use super::pipeline::{build, running};
 use super::row_source::{Pipeline, Watch};
+use super::siblings::Siblings;
 use super::subquery::RestOfPattern;
 use crate::error::QueryError;
 use crate::plan::operators::Pattern;
@@ -28,7 +28,7 @@ const COUNTED_ROWS: usize = 4096;
 /// A pattern that starts from the empty solution, and whose steps may change.
 pub(super) struct Adaptive {
     pub(super) pattern: Pattern,
-    pub(super) tables: Arc<Tables>,
+    pub(super) siblings: Arc<Siblings>,
     /// The place where its pipeline is cut.
     pub(super) cut: Option<Cut>,
     /// Number of times that the planner was asked.
@@ -43,7 +43,7 @@ impl Adaptive {
         let may_change = (0..steps.len()).any(|step| joins_after(steps, step) > 1);
         may_change.then(|| Self {
             pattern: pattern.clone(),
-            tables: Arc::default(),
+            siblings: Arc::default(),
             cut: cut(&pattern.steps, 0, context),
             planned: 0,
             context: Arc::clone(context),
@@ -54,7 +54,7 @@ impl Adaptive {
     pub(super) fn start(&self) -> Pipeline {
         let width = self.pattern.slots.len();
         let steps = self.before_cut();
-        let mut pipeline = build(steps, width, &self.context, &self.tables);
+        let mut pipeline = build(steps, width, &self.context, &self.siblings);
         pipeline.watch(self.watch(0));
         pipeline.feed(Batch::unit(width));
         pipeline
@@ -102,7 +102,7 @@ impl Adaptive {
         };
         let width = self.pattern.slots.len();
         let steps = &self.before_cut()[done..];
-        let steps = running(steps, width, &self.context, &self.tables);
+        let steps = running(steps, width, &self.context, &self.siblings);
         pipeline.replace(done, steps);
         pipeline.watch(self.watch(done));
         Ok(())

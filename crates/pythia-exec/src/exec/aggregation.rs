@@ -1,26 +1,39 @@
 //! GROUP BY and aggregates.
 //!
+//! ```text
+//! solutions → parts by the hash of the key → groups of each part, on any thread → groups in the order of their first solutions
+//! ```
+//!
+//! All solutions of a group are in one part, in their order: results do not depend on the number of threads, not even sums of
+//! floats. Few solutions are one part.
+//!
 //! Groups are held in memory until their share is used up. From then on, solutions of known groups are
 //! still added to them; all others are deferred to partitions of a file by their key. Each partition is
 //! then grouped in the same way.
 
-use std::ops::Range;
 use std::sync::Arc;
 
 use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
 use futures::stream;
+use parking_lot::Mutex;
 
-use super::batch::{BATCH_ROWS, id_columns, record_batch};
+use super::batch::{BATCH_ROWS, gather, id_columns, record_batch};
 use super::context::QueryContext;
+use super::groups::{Groups, Numbered};
 use super::solutions::{Execute, Solutions, pull, solutions};
 use crate::error::QueryError;
-use crate::expression::aggregate::{Accumulator, CompiledAggregate};
-use crate::limits::governor::Share;
+use crate::expression::aggregate::CompiledAggregate;
+use crate::limits::exchange::{PARTS, Parted, ROWS_MIN};
+use crate::limits::fork::fork;
+use crate::limits::governor::{Share, Working};
 use crate::limits::spill::partition::Partitions;
 use crate::limits::spill::rows::RowRun;
-use crate::limits::spill::table::RowSet;
+use crate::limits::spill::table::hash_ids;
 use crate::plan::operators::Aggregation;
+
+/// Maximum number of solutions that are added together.
+const TOGETHER_ROWS: usize = 1 << 16;
 
 impl Execute for Aggregation {
     fn run(
@@ -58,37 +71,46 @@ struct Grouping {
     share: Share,
     /// Partitions to be grouped, and how often their rows were deferred.
     put_off: Vec<(u32, RowRun)>,
-    /// A finished pass, and the number of its groups that were returned.
-    done: Option<(Pass, usize)>,
+    done: Option<Done>,
     schema: SchemaRef,
     context: Arc<QueryContext>,
 }
 
 impl Grouping {
     async fn fold_input(&mut self, mut input: Solutions) -> Result<(), QueryError> {
-        let mut pass = Pass::new(&self.aggregation, self.width, 0);
+        let together = self.rows_together();
+        let mut pass = Pass::new(0, self.width, together);
+        let mut waiting = Waiting::new(&self.context);
         while let Some(batch) = pull(&mut input).await? {
-            pass.add(&id_columns(&batch), batch.num_rows(), self)?;
+            waiting.push(batch)?;
+            if waiting.rows >= together {
+                waiting.add_to(&mut pass, self)?;
+            }
         }
+        waiting.add_to(&mut pass, self)?;
         self.finish(pass)
+    }
+
+    /// Returns the number of solutions that several threads work on together; 1 if only one thread may.
+    fn rows_together(&self) -> usize {
+        let aggregates = self.aggregation.aggregates.compiled();
+        let rows = self.context.governor().batch_rows(self.width);
+        let rows = rows.min(TOGETHER_ROWS);
+        let is_divisible = !self.aggregation.keys.is_empty()
+            && !aggregates.iter().any(CompiledAggregate::draws)
+            && rows >= ROWS_MIN;
+        if is_divisible { rows } else { 1 }
     }
 
     /// Returns the next groups.
     fn next(&mut self) -> Result<Option<RecordBatch>, QueryError> {
         loop {
             self.context.check()?;
-            if let Some((pass, given)) = &mut self.done {
-                let width = self.schema.fields().len();
-                let most = self.context.governor().batch_rows(width);
-                // Few groups may be enough. Several threads make the results of many.
-                let next = BATCH_ROWS.max(4 * *given).min(most);
-                let groups = *given..(*given + next).min(pass.groups.len());
-                if !groups.is_empty() {
-                    *given = groups.end;
-                    return Ok(Some(pass.outcomes(groups, &self.schema, &self.context)?));
+            if let Some(done) = &mut self.done {
+                if let Some(batch) = done.next(&self.schema, &self.context)? {
+                    return Ok(Some(batch));
                 }
                 self.done = None;
-                self.share.require(0)?;
             }
             let Some((level, run)) = self.put_off.pop() else {
                 return Ok(None);
@@ -98,7 +120,7 @@ impl Grouping {
     }
 
     fn fold_run(&mut self, level: u32, run: &RowRun) -> Result<(), QueryError> {
-        let mut pass = Pass::new(&self.aggregation, self.width, level);
+        let mut pass = Pass::new(level, self.width, 1);
         let (mut reader, mut rows) = (run.reader(), Vec::new());
         loop {
             let count = reader.next_rows(&mut rows)?;
@@ -107,8 +129,7 @@ impl Grouping {
             }
             let cells = |column| rows.iter().skip(column).step_by(self.width).copied();
             let columns: Vec<Vec<u64>> = (0..self.width).map(|c| cells(c).collect()).collect();
-            let columns: Vec<&[u64]> = columns.iter().map(Vec::as_slice).collect();
-            pass.add(&columns, count, self)?;
+            pass.add(&[Rows::new(&columns, count)], self)?;
         }
     }
 
@@ -118,172 +139,307 @@ impl Grouping {
             let runs = partitions.finish()?.into_iter().filter(|r| r.rows() > 0);
             let next = pass.level + 1;
             self.put_off.extend(runs.map(|run| (next, run)));
+            self.share.require(0)?;
         }
-        let count = pass.groups.len();
-        for accumulator in &mut pass.accumulators {
-            accumulator.finish(count, &self.context.evaluation)?;
-        }
-        self.done = Some((pass, 0));
+        // There is a group without solutions if there are no keys.
+        pass.start(0, self);
+        let parts = &pass.parts;
+        fork(self.context.cores(), parts.len(), |part| {
+            parts[part].lock().finish(&self.context)
+        })?;
+        self.done = Some(Done::new(pass.parts));
         Ok(())
+    }
+}
+
+/// Solutions that are added together.
+struct Waiting {
+    batches: Vec<RecordBatch>,
+    rows: usize,
+    memory: Working,
+}
+
+impl Waiting {
+    fn new(context: &QueryContext) -> Self {
+        Self {
+            batches: Vec::new(),
+            rows: 0,
+            memory: Working::new(context.governor()),
+        }
+    }
+
+    fn push(&mut self, batch: RecordBatch) -> Result<(), QueryError> {
+        self.rows += batch.num_rows();
+        self.memory
+            .set(self.rows * batch.num_columns() * size_of::<u64>())?;
+        self.batches.push(batch);
+        Ok(())
+    }
+
+    fn add_to(&mut self, pass: &mut Pass, grouping: &mut Grouping) -> Result<(), QueryError> {
+        let batches = self.batches.iter();
+        let rows: Vec<Rows<'_>> = batches
+            .map(|batch| Rows {
+                columns: id_columns(batch),
+                count: batch.num_rows(),
+            })
+            .collect();
+        pass.add(&rows, grouping)?;
+        self.batches.clear();
+        self.rows = 0;
+        self.memory.clear();
+        Ok(())
+    }
+}
+
+/// Rows by column.
+struct Rows<'c> {
+    columns: Vec<&'c [u64]>,
+    count: usize,
+}
+
+impl<'c> Rows<'c> {
+    fn new(columns: &'c [Vec<u64>], count: usize) -> Self {
+        Self {
+            columns: columns.iter().map(Vec::as_slice).collect(),
+            count,
+        }
+    }
+
+    /// Returns some rows, by column.
+    fn gather(&self, rows: &[u32]) -> Vec<Vec<u64>> {
+        let columns = self.columns.iter();
+        columns.map(|column| gather(column, rows)).collect()
     }
 }
 
 /// One pass over solutions: the groups that fit into memory.
 struct Pass {
-    keys: Vec<Option<usize>>,
-    width: usize,
     level: u32,
-    /// The groups' keys, ordered by group number.
-    groups: RowSet,
-    accumulators: Vec<Accumulator>,
+    width: usize,
+    /// The groups, divided by their key if there are many solutions. None before the first solutions.
+    parts: Vec<Mutex<Groups>>,
     partitions: Option<Partitions>,
+    /// Number of solutions up to now.
+    rows: u64,
+    /// Number of first solutions that are worth dividing; 1 if they must not be.
+    together: usize,
 }
 
 impl Pass {
-    fn new(aggregation: &Aggregation, width: usize, level: u32) -> Self {
-        let mut groups = RowSet::new(aggregation.keys.len(), level);
-        if aggregation.keys.is_empty() {
-            groups.insert(groups.hash(&[]), &[]);
-        }
+    fn new(level: u32, width: usize, together: usize) -> Self {
         Self {
-            keys: aggregation.keys.clone(),
-            width,
             level,
-            groups,
-            accumulators: CompiledAggregate::accumulators(aggregation.aggregates.compiled()),
+            width,
+            together,
+            parts: Vec::new(),
             partitions: None,
+            rows: 0,
         }
     }
 
-    fn outcomes(
-        &mut self,
-        groups: Range<usize>,
-        schema: &SchemaRef,
-        context: &QueryContext,
-    ) -> Result<RecordBatch, QueryError> {
-        let mut columns = self.groups.rows().columns(groups.clone());
-        for accumulator in &mut self.accumulators {
-            columns.push(accumulator.outcomes(groups.clone(), &context.evaluation)?);
+    /// Makes the parts, if `rows` are the first solutions.
+    fn start(&mut self, rows: usize, grouping: &Grouping) {
+        if !self.parts.is_empty() {
+            return;
         }
-        Ok(record_batch(schema, columns, groups.len())?)
+        let is_alone = self.together == 1 || rows < self.together;
+        let count = if is_alone { 1 } else { PARTS };
+        let groups = |_| {
+            let share = grouping.share.part();
+            Mutex::new(Groups::new(
+                &grouping.aggregation,
+                self.level,
+                share,
+                is_alone,
+            ))
+        };
+        self.parts = (0..count).map(groups).collect();
     }
 
-    /// Adds solutions in parts of [`BATCH_ROWS`].
-    fn add(
-        &mut self,
-        columns: &[&[u64]],
-        rows: usize,
-        grouping: &mut Grouping,
-    ) -> Result<(), QueryError> {
-        for start in (0..rows).step_by(BATCH_ROWS) {
-            grouping.context.check()?;
-            let end = (start + BATCH_ROWS).min(rows);
-            let part: Vec<&[u64]> = columns.iter().map(|column| &column[start..end]).collect();
-            self.add_part(&part, end - start, grouping)?;
+    /// Adds solutions.
+    fn add(&mut self, batches: &[Rows<'_>], grouping: &mut Grouping) -> Result<(), QueryError> {
+        let rows = batches.iter().map(|batch| batch.count).sum();
+        self.start(rows, grouping);
+        let deferred = match self.parts.as_mut_slice() {
+            [groups] => add_all(groups.get_mut(), batches, self.rows, &grouping.context)?,
+            parts => add_parted(parts, batches, self.rows, grouping)?,
+        };
+        for (batch, deferred) in batches.iter().zip(deferred) {
+            self.defer(batch, deferred, grouping)?;
         }
+        self.rows += rows as u64;
         Ok(())
     }
 
-    fn add_part(
+    /// Puts rows off until the groups in memory are finished.
+    fn defer(
         &mut self,
-        columns: &[&[u64]],
-        rows: usize,
+        batch: &Rows<'_>,
+        mut rows: Vec<u32>,
         grouping: &mut Grouping,
     ) -> Result<(), QueryError> {
-        let (taken, numbers) = self.number(columns, rows, grouping)?;
-        let context = &grouping.context.evaluation;
-        let mut picked: Vec<Vec<u64>> = Vec::new();
-        let mut views = columns.to_vec();
-        if taken.len() < rows {
-            let pick = |column: &&[u64]| taken.iter().map(|&row| column[row as usize]).collect();
-            picked.extend(columns.iter().map(pick));
-            views = picked.iter().map(Vec::as_slice).collect();
+        if rows.is_empty() {
+            return Ok(());
         }
-        for accumulator in &mut self.accumulators {
-            accumulator.update(&numbers, self.groups.len(), &views, context)?;
+        if self.partitions.is_none() {
+            let share = &mut grouping.share;
+            share.require(share.buffer_bytes())?;
+            self.partitions = Some(Partitions::create(share, self.width)?);
+        }
+        let partitions = self.partitions.as_mut().expect("made before");
+        rows.sort_unstable();
+        let keys = &grouping.aggregation.keys;
+        let mut ids = vec![0; self.width];
+        for row in rows {
+            for (id, column) in ids.iter_mut().zip(&batch.columns) {
+                *id = column[row as usize];
+            }
+            let key = keys
+                .iter()
+                .map(|column| column.map_or(0, |column| ids[column]));
+            partitions.push(hash_ids(key, self.level), &ids)?;
         }
         Ok(())
-    }
-
-    /// Returns the rows whose groups are in memory, and the numbers of these groups. Defers the others.
-    fn number(
-        &mut self,
-        columns: &[&[u64]],
-        rows: usize,
-        grouping: &mut Grouping,
-    ) -> Result<(Vec<u32>, Vec<u32>), QueryError> {
-        let mut taken = Vec::with_capacity(rows);
-        let mut numbers: Vec<u32> = Vec::with_capacity(rows);
-        let mut key = vec![0; self.keys.len()];
-        let mut row_ids = vec![0; self.width];
-        let mut room = 0;
-        let keys = self.keys.iter().flatten();
-        let keys: Vec<&[u64]> = keys.map(|&column| columns[column]).collect();
-        let mut run = 0..0;
-        while run.end < rows {
-            // Solutions often come in runs of one key.
-            run = run_of(&keys, run.end, rows);
-            for (value, column) in key.iter_mut().zip(&self.keys) {
-                *value = column.map_or(0, |column| columns[column][run.start]);
-            }
-            let hash = self.groups.hash(&key);
-            let number = match self.groups.find(hash, &key) {
-                Some(number) => Some(number),
-                None if self.has_room(&mut room, grouping)? => {
-                    room -= 1;
-                    Some(self.groups.insert_new(hash, &key))
-                }
-                None => None,
-            };
-            if let Some(number) = number {
-                numbers.extend(std::iter::repeat_n(number, run.len()));
-                taken.extend(run.start as u32..run.end as u32);
-            } else if let Some(partitions) = &mut self.partitions {
-                for row in run.clone() {
-                    for (id, column) in row_ids.iter_mut().zip(columns) {
-                        *id = column[row];
-                    }
-                    partitions.push(hash, &row_ids)?;
-                }
-            }
-        }
-        Ok((taken, numbers))
-    }
-
-    /// Returns whether a group can be added. If not, there are partitions from now on.
-    fn has_room(&mut self, room: &mut usize, grouping: &mut Grouping) -> Result<bool, QueryError> {
-        /// Number of groups for which memory is reserved at a time.
-        const ROOM: usize = 64;
-        if self.partitions.is_some() || *room > 0 {
-            return Ok(*room > 0);
-        }
-        let bytes = self.memory_bytes(ROOM);
-        if grouping.share.fits(bytes) {
-            *room = ROOM;
-            return Ok(true);
-        }
-        if self.groups.len() == 0 {
-            // Without a group in memory, every row would be deferred forever.
-            grouping.share.require(bytes)?;
-            *room = ROOM;
-            return Ok(true);
-        }
-        let bytes = self.memory_bytes(0) + grouping.share.buffer_bytes();
-        grouping.share.require(bytes)?;
-        self.partitions = Some(Partitions::create(&grouping.share, self.width)?);
-        Ok(false)
-    }
-
-    /// Returns the bytes of the groups after adding `more`.
-    fn memory_bytes(&self, more: usize) -> usize {
-        let count = self.groups.len() + more;
-        let accumulators = self.accumulators.iter().map(|a| a.memory_bytes(count));
-        self.groups.bytes_with(more) + accumulators.sum::<usize>()
     }
 }
 
-/// Returns the rows, from `start` on, that have the key of the first.
-fn run_of(keys: &[&[u64]], start: usize, rows: usize) -> Range<usize> {
-    let is_same = |row: &usize| keys.iter().all(|column| column[*row] == column[start]);
-    start..start + 1 + (start + 1..rows).take_while(is_same).count()
+/// Adds solutions to the groups of all keys, and returns the deferred rows of each batch.
+fn add_all(
+    groups: &mut Groups,
+    batches: &[Rows<'_>],
+    mut start: u64,
+    context: &QueryContext,
+) -> Result<Vec<Vec<u32>>, QueryError> {
+    let mut deferred = Vec::with_capacity(batches.len());
+    for batch in batches {
+        let numbers: Vec<u32> = (0..batch.count as u32).collect();
+        let solutions = Numbered {
+            columns: batch.columns.clone(),
+            start,
+            numbers: &numbers,
+        };
+        deferred.push(groups.add(&solutions, context)?);
+        start += batch.count as u64;
+    }
+    Ok(deferred)
+}
+
+/// Adds solutions to the groups of their keys on all free cores, and returns the deferred rows of each batch.
+fn add_parted(
+    parts: &[Mutex<Groups>],
+    batches: &[Rows<'_>],
+    start: u64,
+    grouping: &Grouping,
+) -> Result<Vec<Vec<u32>>, QueryError> {
+    let (context, cores) = (&*grouping.context, grouping.context.cores());
+    let keys = grouping.aggregation.keys.iter().flatten();
+    let keys: Vec<usize> = keys.copied().collect();
+    let parted = fork(cores, batches.len(), |batch| {
+        let Rows { columns, count } = &batches[batch];
+        let keys: Vec<&[u64]> = keys.iter().map(|&column| columns[column]).collect();
+        Ok(Parted::of(&keys, *count))
+    })?;
+    let of_parts = fork(cores, parts.len(), |part| {
+        let mut groups = parts[part].lock();
+        let mut start = start;
+        let mut deferred = Vec::with_capacity(batches.len());
+        for (batch, parted) in batches.iter().zip(&parted) {
+            let numbers = parted.rows(part);
+            let columns = batch.gather(numbers);
+            let solutions = Numbered {
+                columns: columns.iter().map(Vec::as_slice).collect(),
+                start,
+                numbers,
+            };
+            deferred.push(groups.add(&solutions, context)?);
+            start += batch.count as u64;
+        }
+        Ok(deferred)
+    })?;
+    let mut deferred = vec![Vec::new(); batches.len()];
+    for of_part in of_parts {
+        for (all, more) in deferred.iter_mut().zip(of_part) {
+            all.extend(more);
+        }
+    }
+    Ok(deferred)
+}
+
+/// The groups of a finished pass.
+struct Done {
+    parts: Vec<Mutex<Groups>>,
+    /// Number of groups of each part that were returned.
+    given: Vec<usize>,
+}
+
+impl Done {
+    fn new(parts: Vec<Mutex<Groups>>) -> Self {
+        let given = vec![0; parts.len()];
+        Self { parts, given }
+    }
+
+    /// Returns the next groups, in the order of their first solutions.
+    fn next(
+        &mut self,
+        schema: &SchemaRef,
+        context: &QueryContext,
+    ) -> Result<Option<RecordBatch>, QueryError> {
+        let most = context.governor().batch_rows(schema.fields().len());
+        let given: usize = self.given.iter().sum();
+        // Few groups may be enough. Several threads make the results of many.
+        let order = self.take(BATCH_ROWS.max(4 * given).min(most));
+        if order.is_empty() {
+            return Ok(None);
+        }
+        let (parts, given) = (&self.parts, &self.given);
+        let outcomes = fork(context.cores(), parts.len(), |part| {
+            let count = order.iter().filter(|of| usize::from(**of) == part).count();
+            let groups = given[part] - count..given[part];
+            parts[part].lock().outcomes(groups, context)
+        })?;
+        let columns = match outcomes.len() {
+            1 => outcomes.into_iter().flatten().collect(),
+            _ => merged(&outcomes, &order, schema.fields().len()),
+        };
+        Ok(Some(record_batch(schema, columns, order.len())?))
+    }
+
+    /// Takes up to `most` groups, and returns their parts in the order of their first solutions.
+    fn take(&mut self, most: usize) -> Vec<u8> {
+        let mut order = Vec::new();
+        if let [groups] = self.parts.as_mut_slice() {
+            let count = (groups.get_mut().len() - self.given[0]).min(most);
+            self.given[0] += count;
+            return vec![0; count];
+        }
+        let groups: Vec<_> = self.parts.iter_mut().map(Mutex::get_mut).collect();
+        let first = |part: usize, group: usize| groups[part].first(group).unwrap_or(u64::MAX);
+        let mut firsts: Vec<u64> = (0..groups.len())
+            .map(|part| first(part, self.given[part]))
+            .collect();
+        while order.len() < most {
+            let parts = firsts.iter().enumerate();
+            let (part, &least) = parts.min_by_key(|(_, first)| **first).expect("parts");
+            if least == u64::MAX {
+                break;
+            }
+            order.push(part as u8);
+            self.given[part] += 1;
+            firsts[part] = first(part, self.given[part]);
+        }
+        order
+    }
+}
+
+/// Merges the rows of parts in an order of parts.
+fn merged(parts: &[Vec<Vec<u64>>], order: &[u8], width: usize) -> Vec<Vec<u64>> {
+    let column = |column: usize| {
+        let mut cells: Vec<_> = parts.iter().map(|part| part[column].iter()).collect();
+        let cells = order
+            .iter()
+            .filter_map(|&part| cells[usize::from(part)].next());
+        cells.copied().collect()
+    };
+    (0..width).map(column).collect()
 }

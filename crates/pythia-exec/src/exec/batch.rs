@@ -101,7 +101,7 @@ impl Batch {
         for slot in live.iter() {
             let column = &self.columns[slot];
             if !column.is_empty() {
-                found.columns[slot] = rows.iter().map(|&row| column[row as usize]).collect();
+                found.columns[slot] = gather(column, rows);
             }
         }
         found
@@ -152,6 +152,11 @@ impl Batch {
             .map(|c| if c.is_empty() { zeros } else { &c[..] })
             .collect()
     }
+}
+
+/// Returns the cells of some rows.
+pub(super) fn gather(column: &[u64], rows: &[u32]) -> Vec<u64> {
+    rows.iter().map(|&row| column[row as usize]).collect()
 }
 
 /// Returns the schema of solutions over `variables`: unsigned 64-bit ids, 0 for unbound.

@@ -4,11 +4,16 @@
 //! dropped if it does not pay or memory is short.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+
+use parking_lot::Mutex;
+use rustc_hash::FxHashMap;
 
 use super::batch::Batch;
 use super::context::QueryContext;
 use super::row_source::{Fed, RowSource};
 use crate::error::QueryError;
+use crate::explain::CostId;
 use crate::limits::governor::Share;
 use crate::limits::spill::table::RowSet;
 use crate::plan::slots::Slots;
@@ -17,6 +22,10 @@ use crate::plan::slots::Slots;
 const TRIAL_ROWS: usize = 1 << 16;
 /// See [`TRIAL_ROWS`].
 const DUPLICATES_MIN: usize = 8;
+/// Number of rows after which nearly none of a set pays: at least one in [`FEW_DUPLICATES_MIN`] must have been a duplicate.
+const FEW_ROWS: usize = 1 << 14;
+/// See [`FEW_ROWS`].
+const FEW_DUPLICATES_MIN: usize = 64;
 /// With this many solutions, the set no longer fits into the processor's cache. Then at least one row in
 /// [`LARGE_DUPLICATES_MIN`] must have been a duplicate: a lookup takes as long as a join.
 const LARGE_SET: usize = 1 << 19;
@@ -33,9 +42,48 @@ pub(crate) struct EarlyDistinct {
     context: Arc<QueryContext>,
     /// The seen solutions and the memory for them; `None` once they are dropped.
     seen: Option<(RowSet, Share)>,
-    /// Number of rows that were tested, and of those that were kept.
-    rows: usize,
-    kept: usize,
+    trial: Arc<Trial>,
+}
+
+/// Whether the removal of duplicates pays, by step. Pipelines that run side by side find it out together.
+#[derive(Default)]
+pub(super) struct Trials(Mutex<FxHashMap<CostId, Arc<Trial>>>);
+
+impl Trials {
+    /// Returns the trial of a step.
+    pub(super) fn of_step(&self, step: CostId) -> Arc<Trial> {
+        Arc::clone(self.0.lock().entry(step).or_default())
+    }
+}
+
+/// How many rows were tested, and how many of those were kept.
+#[derive(Default)]
+pub(super) struct Trial {
+    rows: AtomicUsize,
+    kept: AtomicUsize,
+    has_failed: AtomicBool,
+}
+
+impl Trial {
+    /// Adds rows that were tested. Returns whether it still pays with a set of this length.
+    fn add(&self, rows: usize, kept: usize, set: usize) -> bool {
+        let rows = self.rows.fetch_add(rows, Ordering::Relaxed) + rows;
+        let kept = self.kept.fetch_add(kept, Ordering::Relaxed) + kept;
+        let duplicates_min = match set < LARGE_SET {
+            true if rows < FEW_ROWS => return !self.has_failed(),
+            true if rows < TRIAL_ROWS => rows / FEW_DUPLICATES_MIN,
+            true => rows / DUPLICATES_MIN,
+            false => rows / LARGE_DUPLICATES_MIN,
+        };
+        if kept >= rows - duplicates_min {
+            self.has_failed.store(true, Ordering::Relaxed);
+        }
+        !self.has_failed()
+    }
+
+    fn has_failed(&self) -> bool {
+        self.has_failed.load(Ordering::Relaxed)
+    }
 }
 
 /// The live slots that tell solutions apart. Slots with one value in all rows so far do not.
@@ -85,20 +133,27 @@ fn has_only(batch: &Batch, slot: usize, value: u64) -> bool {
 }
 
 impl EarlyDistinct {
-    pub(crate) fn new(input: Fed, live: Arc<Slots>, context: Arc<QueryContext>) -> Self {
+    pub(super) fn new(
+        input: Fed,
+        live: Arc<Slots>,
+        trial: Arc<Trial>,
+        context: Arc<QueryContext>,
+    ) -> Self {
         Self {
             input,
             key: Key::default(),
             live,
             seen: Some((RowSet::new(0, 0), Share::new(context.governor()))),
             context,
-            rows: 0,
-            kept: 0,
+            trial,
         }
     }
 
     /// Returns the rows that are new; `None` if the set was dropped.
     fn new_rows(&mut self, batch: &Batch) -> Option<Vec<u32>> {
+        if self.trial.has_failed() {
+            self.seen = None;
+        }
         let (seen, share) = self.seen.as_mut()?;
         if seen.len() == 0 {
             self.key = Key::of(batch, &self.live);
@@ -125,13 +180,7 @@ impl EarlyDistinct {
                 fresh.push(row as u32);
             }
         }
-        self.rows += batch.rows;
-        self.kept += fresh.len();
-        let duplicates_min = match seen.len() < LARGE_SET {
-            true => self.rows / DUPLICATES_MIN,
-            false => self.rows / LARGE_DUPLICATES_MIN,
-        };
-        if self.rows >= TRIAL_ROWS && self.kept >= self.rows - duplicates_min {
+        if !self.trial.add(batch.rows, fresh.len(), seen.len()) {
             self.seen = None;
         }
         Some(fresh)

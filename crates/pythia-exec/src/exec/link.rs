@@ -7,10 +7,11 @@ use pythia_store::Order;
 use super::batch::Batch;
 use super::context::QueryContext;
 use super::expand::Expand;
-use super::hash::{HashScan, SharedTable, Tables, Way};
+use super::hash::{HashScan, SharedTable, Way};
 use super::probe::Probe;
 use super::row_source::{Fed, RowSource};
 use super::scan::sorted_slot;
+use super::siblings::Siblings;
 use crate::error::QueryError;
 use crate::explain::CostId;
 use crate::limits::governor::Share;
@@ -74,7 +75,7 @@ pub(crate) struct Link {
 
 /// The identity of a join's table, by which pipelines find it.
 pub(crate) struct TablePlace {
-    pub(crate) tables: Arc<Tables>,
+    pub(crate) siblings: Arc<Siblings>,
     pub(crate) pattern: SlotPattern,
     pub(crate) live: Arc<Slots>,
     pub(crate) cost: CostId,
@@ -84,7 +85,7 @@ pub(crate) struct TablePlace {
 impl TablePlace {
     /// Returns the table in this order. `share` makes the share for its memory, if the table is likely to be read.
     fn table(&self, order: Order, share: impl FnOnce() -> Option<Share>) -> Arc<SharedTable> {
-        (self.tables).of_step(self.cost, self.pattern, order, &self.live, share)
+        (self.siblings.tables).of_step(self.cost, self.pattern, order, &self.live, share)
     }
 }
 

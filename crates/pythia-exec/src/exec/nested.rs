@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use super::batch::Batch;
 use super::context::QueryContext;
-use super::hash::Tables;
 use super::pipeline::build;
 use super::row_source::{Fed, Pipeline, RowSource};
+use super::siblings::Siblings;
 use crate::error::QueryError;
 use crate::plan::slots::Slots;
 use crate::plan::step::Step;
@@ -38,7 +38,7 @@ impl Optional {
         width: usize,
         live: Arc<Slots>,
         context: Arc<QueryContext>,
-        tables: &Arc<Tables>,
+        siblings: &Arc<Siblings>,
     ) -> Self {
         // Deeper OPTIONALs use slots beyond `width` as well, each level its own.
         let row_slot = width + depth(steps);
@@ -46,7 +46,7 @@ impl Optional {
         keep_live(&mut steps, row_slot);
         Self {
             input,
-            inner: build(&steps, width, &context, tables),
+            inner: build(&steps, width, &context, siblings),
             row_slot,
             live,
             context,
@@ -177,11 +177,11 @@ impl Union {
         branches: &[Vec<Step>],
         width: usize,
         context: Arc<QueryContext>,
-        tables: &Arc<Tables>,
+        siblings: &Arc<Siblings>,
     ) -> Self {
         let branches: Vec<_> = branches
             .iter()
-            .map(|steps| build(steps, width, &context, tables))
+            .map(|steps| build(steps, width, &context, siblings))
             .collect();
         Self {
             input,

@@ -7,6 +7,7 @@
 mod closure;
 mod components;
 mod found;
+mod links;
 mod meet;
 mod starts;
 mod walk;

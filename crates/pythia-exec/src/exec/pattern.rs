@@ -119,8 +119,8 @@ impl Start {
         };
         pipeline.watch(None);
         let first = (pipeline, given);
-        let (tables, schema) = (&self.adaptive.tables, &self.schema);
-        let pieces = pieces_of(pattern, cut, first, tables, schema, &self.context);
+        let (siblings, schema) = (&self.adaptive.siblings, &self.schema);
+        let pieces = pieces_of(pattern, cut, first, siblings, schema, &self.context);
         Ok(Running::Pieces(Box::new(pieces)))
     }
 }

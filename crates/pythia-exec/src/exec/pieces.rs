@@ -15,11 +15,11 @@ use pythia_sparql::scope::draws;
 
 use super::batch::Batch;
 use super::context::QueryContext;
-use super::hash::Tables;
 use super::ordered::{Items, Ordered, Work};
 use super::pattern::output_of;
 use super::pipeline::build;
 use super::row_source::Pipeline;
+use super::siblings::Siblings;
 use crate::error::QueryError;
 use crate::plan::expression::SlotExpression;
 use crate::plan::operators::Pattern;
@@ -122,10 +122,10 @@ pub(super) fn pieces(
     context: &Arc<QueryContext>,
 ) -> Pieces {
     let width = pattern.slots.len();
-    let tables: Arc<Tables> = Arc::default();
-    let mut pipeline = build(&pattern.steps[..cut.first], width, context, &tables);
+    let siblings: Arc<Siblings> = Arc::default();
+    let mut pipeline = build(&pattern.steps[..cut.first], width, context, &siblings);
     pipeline.feed(Batch::unit(width));
-    pieces_of(pattern, cut, (pipeline, None), &tables, schema, context)
+    pieces_of(pattern, cut, (pipeline, None), &siblings, schema, context)
 }
 
 /// Goes on with a pattern whose steps before the cut run, and may have given solutions.
@@ -133,7 +133,7 @@ pub(super) fn pieces_of(
     pattern: &Pattern,
     cut: Cut,
     (pipeline, given): (Pipeline, Option<Batch>),
-    tables: &Arc<Tables>,
+    siblings: &Arc<Siblings>,
     schema: &SchemaRef,
     context: &Arc<QueryContext>,
 ) -> Pieces {
@@ -149,9 +149,9 @@ pub(super) fn pieces_of(
         given: 0,
     };
     let (schema, query) = (Arc::clone(schema), Arc::clone(context));
-    let tables = Arc::clone(tables);
+    let siblings = Arc::clone(siblings);
     let others = move || Others {
-        pipeline: build(&steps, width, &query, &tables),
+        pipeline: build(&steps, width, &query, &siblings),
         output: Arc::clone(&output),
         schema: Arc::clone(&schema),
         context: Arc::clone(&query),

@@ -9,7 +9,6 @@ use super::distinct::EarlyDistinct;
 use super::early_count::EarlyCount;
 use super::expand::Expand;
 use super::filter::{Bind, Equal, Filter};
-use super::hash::Tables;
 use super::intersect::Intersect;
 use super::link::{ByNode, Link, TablePlace};
 use super::measured::MeasuredStep;
@@ -21,20 +20,21 @@ use super::probe::Probe;
 use super::reachable::Reachable;
 use super::row_source::{Fed, Pipeline, RowSource};
 use super::scan::{FIRST_ROWS, Graphs, Scan, sorted_slot};
+use super::siblings::Siblings;
 use super::text_filter::TextFilter;
 use super::triple_term::TakeApart;
 use super::values::Values;
 use crate::plan::slots::Slots;
 use crate::plan::step::{Access, SlotPattern, Step, StepKind, TableAfter};
 
-/// Builds a running pipeline of `steps` over `width` slots. Pipelines of the same steps may have the same tables.
+/// Builds a running pipeline of `steps` over `width` slots. Pipelines of the same steps may be siblings.
 pub(crate) fn build(
     steps: &[Step],
     width: usize,
     shared: &Arc<QueryContext>,
-    tables: &Arc<Tables>,
+    siblings: &Arc<Siblings>,
 ) -> Pipeline {
-    Pipeline::new(running(steps, width, shared, tables), shared)
+    Pipeline::new(running(steps, width, shared, siblings), shared)
 }
 
 /// Starts the steps of a pipeline.
@@ -42,9 +42,9 @@ pub(crate) fn running(
     steps: &[Step],
     width: usize,
     shared: &Arc<QueryContext>,
-    tables: &Arc<Tables>,
+    siblings: &Arc<Siblings>,
 ) -> Vec<Box<dyn RowSource>> {
-    let running = steps.iter().map(|step| run(step, width, shared, tables));
+    let running = steps.iter().map(|step| run(step, width, shared, siblings));
     running.collect()
 }
 
@@ -55,7 +55,7 @@ fn matches(
     access: &Access,
     source: Fed,
     shared: &Arc<QueryContext>,
-    tables: &Arc<Tables>,
+    siblings: &Arc<Siblings>,
 ) -> Box<dyn RowSource> {
     let (live, context) = (Arc::clone(&step.live), Arc::clone(shared));
     let by_node = match access {
@@ -85,7 +85,7 @@ fn matches(
     };
     match (step.table.or(at_once), by_node) {
         (Some(table), by_node) if step.filters.is_empty() => {
-            Box::new(link(step, pattern, by_node, &table, shared, tables))
+            Box::new(link(step, pattern, by_node, &table, shared, siblings))
         }
         (_, ByNode::Expand(expand)) => expand,
         (_, ByNode::Probe(probe)) => Box::new(probe),
@@ -99,7 +99,7 @@ fn link(
     by_node: ByNode,
     after: &TableAfter,
     shared: &Arc<QueryContext>,
-    tables: &Arc<Tables>,
+    siblings: &Arc<Siblings>,
 ) -> Link {
     let mut after = *after;
     if step.begins_small {
@@ -108,7 +108,7 @@ fn link(
     // A probe returns a solution once.
     let once = step.once || matches!(by_node, ByNode::Probe(_));
     let place = TablePlace {
-        tables: Arc::clone(tables),
+        siblings: Arc::clone(siblings),
         pattern: *pattern,
         live: Arc::clone(&step.live),
         cost: step.cost,
@@ -152,19 +152,31 @@ fn scan(
     Scan::new(source, *pattern, order, live, context).begin_small(step.begins_small)
 }
 
+/// Starts a step that drops duplicates.
+fn distinct(
+    step: &Step,
+    source: Fed,
+    shared: &Arc<QueryContext>,
+    siblings: &Siblings,
+) -> Box<dyn RowSource> {
+    let (live, context) = (Arc::clone(&step.live), Arc::clone(shared));
+    let trial = siblings.trials.of_step(step.cost);
+    Box::new(EarlyDistinct::new(source, live, trial, context))
+}
+
 /// Starts a step of a pipeline.
 fn run(
     step: &Step,
     width: usize,
     shared: &Arc<QueryContext>,
-    tables: &Arc<Tables>,
+    siblings: &Arc<Siblings>,
 ) -> Box<dyn RowSource> {
     let source = Fed::default();
     let context = Arc::clone(shared);
     let live: Arc<Slots> = Arc::clone(&step.live);
     let running: Box<dyn RowSource> = match &step.kind {
         StepKind::Pattern(pattern, access) => {
-            matches(step, pattern, access, source, shared, tables)
+            matches(step, pattern, access, source, shared, siblings)
         }
         StepKind::Ranges(pattern, order, ranges) => {
             let scan = scan(step, pattern, *order, source, shared);
@@ -194,11 +206,13 @@ fn run(
             context,
         )),
         StepKind::Optional(inner) => {
-            Box::new(Optional::new(source, inner, width, live, context, tables))
+            Box::new(Optional::new(source, inner, width, live, context, siblings))
         }
-        StepKind::EarlyDistinct => Box::new(EarlyDistinct::new(source, live, context)),
+        StepKind::EarlyDistinct => distinct(step, source, shared, siblings),
         StepKind::EarlyCount(slot) => Box::new(EarlyCount::new(source, *slot, live, context)),
-        StepKind::Union(branches) => Box::new(Union::new(source, branches, width, context, tables)),
+        StepKind::Union(branches) => {
+            Box::new(Union::new(source, branches, width, context, siblings))
+        }
         StepKind::Path(path) => {
             let path = path.clone();
             Box::new(PropertyPath::new(source, path, step.cost, live, context))

@@ -6,12 +6,12 @@ use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
 use futures::stream;
 
-use super::batch::{BATCH_ROWS, id_columns, record_batch};
+use super::batch::{BATCH_ROWS, gather, id_columns, record_batch};
 use super::context::QueryContext;
 use super::solutions::{Execute, Solutions, pull, solutions};
 use crate::error::QueryError;
 use crate::limits::governor::Share;
-use crate::limits::spill::distinct::{DistinctRows, Offered};
+use crate::limits::spill::distinct::DistinctRows;
 use crate::limits::spill::file::SpillFile;
 use crate::limits::spill::merge::{Merge, SortedWriter};
 use crate::plan::operators::{Project, RowLimit, Slice};
@@ -165,13 +165,10 @@ impl Execute for Distinct {
         schema: SchemaRef,
         context: Arc<QueryContext>,
     ) -> Solutions {
+        let width = schema.fields().len();
         let distinct = Deduplication {
-            row: vec![0; schema.fields().len() + 1],
-            rows: Some(DistinctRows::new(
-                context.governor(),
-                schema.fields().len(),
-                1,
-            )),
+            rows: Some(DistinctRows::new(context.governor(), width, 1).parted()),
+            number: 0,
             merge: None,
             schema: Arc::clone(&schema),
             context,
@@ -198,9 +195,9 @@ impl Execute for Distinct {
 /// Returns distinct rows in the order of their first appearance: new rows immediately, and rows that do not
 /// fit into memory after the last input.
 struct Deduplication {
-    /// A row and its number.
-    row: Vec<u64>,
     rows: Option<DistinctRows>,
+    /// Number of rows up to now.
+    number: u64,
     merge: Option<Merge>,
     schema: SchemaRef,
     context: Arc<QueryContext>,
@@ -209,28 +206,18 @@ struct Deduplication {
 impl Deduplication {
     /// Returns the rows of a batch that are known to be new.
     fn new_rows(&mut self, batch: &RecordBatch) -> Result<Option<RecordBatch>, QueryError> {
-        let columns = id_columns(batch);
+        self.context.check()?;
         let seen = self.rows.as_mut().expect("rows come before the end");
-        let mut new = Vec::new();
-        for row in 0..batch.num_rows() {
-            if row.is_multiple_of(BATCH_ROWS) {
-                self.context.check()?;
-            }
-            for (value, column) in self.row.iter_mut().zip(&columns) {
-                *value = column[row];
-            }
-            *self.row.last_mut().expect("a row has a number") += 1;
-            if seen.offer(&self.row)? == Offered::New {
-                new.push(row);
-            }
-        }
+        let (columns, rows) = (id_columns(batch), batch.num_rows());
+        let new = seen.offer_all(&columns, rows, self.number)?;
+        self.number += rows as u64;
         if new.is_empty() {
             return Ok(None);
         }
-        let columns = columns
-            .iter()
-            .map(|column| new.iter().map(|&row| column[row]).collect())
-            .collect();
+        let columns = match new.len() == rows {
+            true => columns.into_iter().map(<[u64]>::to_vec).collect(),
+            false => columns.iter().map(|column| gather(column, &new)).collect(),
+        };
         Ok(Some(record_batch(&self.schema, columns, new.len())?))
     }
 
@@ -269,7 +256,10 @@ impl Deduplication {
         let Some(merge) = &mut self.merge else {
             return Ok(None);
         };
-        let most = self.context.governor().batch_rows(self.row.len());
+        let most = self
+            .context
+            .governor()
+            .batch_rows(self.schema.fields().len() + 1);
         let (columns, rows) = merge.next_columns(most.min(BATCH_ROWS))?;
         if rows == 0 {
             self.merge = None;

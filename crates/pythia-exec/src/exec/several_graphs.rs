@@ -10,7 +10,7 @@ use std::ops::{ControlFlow, Range};
 use std::sync::Arc;
 
 use pythia_rdf::TermId;
-use pythia_store::{Component, End, Expansion, GraphFilter, IdBatch, Order, QuadPattern};
+use pythia_store::{Component, End, Expansion, GraphFilter, IdBatch, Order, QuadPattern, QuadScan};
 
 use super::context::QueryContext;
 use crate::error::QueryError;
@@ -51,10 +51,7 @@ pub(crate) fn expand(
     Ok(())
 }
 
-/// Calls `each` with batches of the quads in the graphs that match a pattern, in this order within each graph, until it
-/// breaks. `ids` limits the first free component, as [`Snapshot::scan_range`] does.
-///
-/// [`Snapshot::scan_range`]: pythia_store::Snapshot::scan_range
+/// Calls `each` with batches of the quads in the graphs that match a pattern, as [`Scanning`] returns them, until it breaks.
 pub(crate) fn scan(
     context: &QueryContext,
     graphs: &[GraphFilter],
@@ -64,33 +61,99 @@ pub(crate) fn scan(
     wanted: &[Component],
     mut each: impl FnMut(&IdBatch) -> Result<ControlFlow<()>, QueryError>,
 ) -> Result<ControlFlow<()>, QueryError> {
-    let is_whole = graphs.len() > SCANNED_MAX;
-    let (filters, wanted) = match is_whole {
-        true => (
-            &[around(graphs)][..],
-            [wanted, &[Component::Graph]].concat(),
-        ),
-        false => (graphs, wanted.to_vec()),
-    };
-    for &graph in filters {
-        let pattern = QuadPattern { graph, ..*pattern };
-        let snapshot = &context.snapshot;
-        let mut scan = match ids.clone() {
-            Some(ids) => snapshot.scan_range(&pattern, order, ids, &wanted)?,
-            None => snapshot.scan(&pattern, order, &wanted)?,
-        };
-        let mut batch = IdBatch::new(wanted.len());
-        while scan.next_into(&mut batch)? {
-            context.check()?;
-            if is_whole {
-                keep(graphs, &mut batch);
-            }
-            if each(&batch)?.is_break() {
-                return Ok(ControlFlow::Break(()));
-            }
+    let mut scanning = Scanning::new(graphs.into(), *pattern, order, ids, wanted);
+    while let Some(batch) = scanning.next(context)? {
+        if each(batch)?.is_break() {
+            return Ok(ControlFlow::Break(()));
         }
     }
     Ok(ControlFlow::Continue(()))
+}
+
+/// Reads the quads in some graphs that match a pattern, in this order within each graph.
+pub(super) struct Scanning {
+    graphs: Arc<[GraphFilter]>,
+    pattern: QuadPattern,
+    order: Order,
+    ids: Option<Range<u64>>,
+    wanted: Vec<Component>,
+    /// True if all graphs are read at once.
+    is_whole: bool,
+    /// The filters that are read one after the other, and how many of them were begun.
+    filters: Arc<[GraphFilter]>,
+    begun: usize,
+    scan: Option<QuadScan>,
+    batch: IdBatch,
+}
+
+impl Scanning {
+    /// `ids` limits the first free component, as [`Snapshot::scan_range`] does.
+    ///
+    /// [`Snapshot::scan_range`]: pythia_store::Snapshot::scan_range
+    pub(super) fn new(
+        graphs: Arc<[GraphFilter]>,
+        pattern: QuadPattern,
+        order: Order,
+        ids: Option<Range<u64>>,
+        wanted: &[Component],
+    ) -> Self {
+        let is_whole = graphs.len() > SCANNED_MAX;
+        let (filters, wanted) = match is_whole {
+            true => (
+                Arc::from([around(&graphs)]),
+                [wanted, &[Component::Graph]].concat(),
+            ),
+            false => (Arc::clone(&graphs), wanted.to_vec()),
+        };
+        Self {
+            graphs,
+            pattern,
+            order,
+            ids,
+            batch: IdBatch::new(wanted.len()),
+            wanted,
+            is_whole,
+            filters,
+            begun: 0,
+            scan: None,
+        }
+    }
+
+    /// Returns the next batch, or `None` after the last.
+    pub(super) fn next(&mut self, context: &QueryContext) -> Result<Option<&IdBatch>, QueryError> {
+        loop {
+            let scan = match &mut self.scan {
+                Some(scan) => scan,
+                None => {
+                    let Some(&graph) = self.filters.get(self.begun) else {
+                        return Ok(None);
+                    };
+                    self.begun += 1;
+                    self.scan.insert(self.open(graph, context)?)
+                }
+            };
+            if scan.next_into(&mut self.batch)? {
+                context.check()?;
+                if self.is_whole {
+                    keep(&self.graphs, &mut self.batch);
+                }
+                return Ok(Some(&self.batch));
+            }
+            self.scan = None;
+        }
+    }
+
+    fn open(&self, graph: GraphFilter, context: &QueryContext) -> Result<QuadScan, QueryError> {
+        let pattern = QuadPattern {
+            graph,
+            ..self.pattern
+        };
+        let snapshot = &context.snapshot;
+        Ok(match self.ids.clone() {
+            Some(ids) => snapshot.scan_range(&pattern, self.order, ids, &self.wanted)?,
+            None => snapshot.scan(&pattern, self.order, &self.wanted)?,
+        })
+    }
 }
 
 /// Returns whether a quad in the graphs matches a pattern. `order` is one in which the pattern is read without sorting.

@@ -117,6 +117,12 @@ impl CompiledAggregate {
         })
     }
 
+    /// Returns whether equal rows may add different values.
+    pub fn draws(&self) -> bool {
+        let argument = self.argument.as_ref();
+        argument.is_some_and(CompiledExpression::draws)
+    }
+
     /// Returns accumulators without rows, one for each of the aggregates.
     pub fn accumulators(aggregates: &Arc<[Self]>) -> Vec<Accumulator> {
         let accumulator = |place: usize| Accumulator {

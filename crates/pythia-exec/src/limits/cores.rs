@@ -64,6 +64,11 @@ impl Cores {
         self.jobs.load(Ordering::Relaxed)
     }
 
+    /// Returns the most threads that compute at once.
+    pub(crate) fn limit(&self) -> usize {
+        self.limit
+    }
+
     /// Returns whether there may be helpers at all.
     pub(crate) fn are_several(&self) -> bool {
         self.limit > 1

@@ -466,20 +466,42 @@ impl Governor {
     }
 }
 
-/// Memory of one operator that can spill.
+/// Memory of one operator that can spill, or of one of its parts.
 ///
 /// Shares are created when a plan starts, before any row flows, so each share knows their number.
 #[derive(Debug)]
 pub struct Share {
     held: Held,
+    operator: Arc<OperatorMemory>,
+}
+
+/// What the parts of an operator hold together.
+#[derive(Debug)]
+struct OperatorMemory {
+    governor: Arc<Governor>,
+    bytes: AtomicUsize,
 }
 
 impl Share {
     /// Adds a share to those of a query.
     pub fn new(governor: &Arc<Governor>) -> Self {
         governor.shares.fetch_add(1, Ordering::Relaxed);
+        let operator = OperatorMemory {
+            governor: Arc::clone(governor),
+            bytes: AtomicUsize::new(0),
+        };
         Self {
             held: Held::new(governor),
+            operator: Arc::new(operator),
+        }
+    }
+
+    /// Returns a reservation of its own within the limits of this share, for a part of the operator that another thread may
+    /// work on.
+    pub fn part(&self) -> Self {
+        Self {
+            held: Held::new(self.governor()),
+            operator: Arc::clone(&self.operator),
         }
     }
 
@@ -515,12 +537,31 @@ impl Share {
     /// Resizes the held memory if rows and tables may take this many bytes; otherwise changes nothing and
     /// returns false.
     pub fn fits(&mut self, bytes: usize) -> bool {
-        bytes <= self.held.bytes || (bytes <= self.rows_limit() && self.held.set(bytes).is_ok())
+        let Some(more) = bytes.checked_sub(self.held.bytes) else {
+            return true;
+        };
+        let limit = self.rows_limit();
+        let room = |all: usize| all.checked_add(more).filter(|sum| *sum <= limit);
+        let all = &self.operator.bytes;
+        let taken = all.fetch_update(Ordering::Relaxed, Ordering::Relaxed, room);
+        if taken.is_err() {
+            return more == 0;
+        }
+        let has_memory = self.held.set(bytes).is_ok();
+        if !has_memory {
+            all.fetch_sub(more, Ordering::Relaxed);
+        }
+        has_memory
     }
 
     /// Resizes the held memory; returns an error if it cannot grow.
     pub fn require(&mut self, bytes: usize) -> Result<(), QueryError> {
-        self.held.set(bytes)
+        let before = self.held.bytes;
+        self.held.set(bytes)?;
+        // Wraps around if it shrinks.
+        let more = bytes.wrapping_sub(before);
+        self.operator.bytes.fetch_add(more, Ordering::Relaxed);
+        Ok(())
     }
 
     /// Returns the bytes held.
@@ -531,7 +572,14 @@ impl Share {
 
 impl Drop for Share {
     fn drop(&mut self) {
-        self.governor().shares.fetch_sub(1, Ordering::Relaxed);
+        let held = self.held.bytes;
+        self.operator.bytes.fetch_sub(held, Ordering::Relaxed);
+    }
+}
+
+impl Drop for OperatorMemory {
+    fn drop(&mut self) {
+        self.governor.shares.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
@@ -621,6 +669,24 @@ mod tests {
         b.reserve(40).unwrap();
         drop(b);
         assert_eq!(process.used(), 0);
+    }
+
+    #[test]
+    fn the_parts_of_a_share_have_its_limit_together() {
+        let governor = governor(&Arc::new(MemoryBudget::new(1_000_000)), 800_000);
+        let whole = Share::new(&governor);
+        let (mut a, mut b) = (whole.part(), whole.part());
+        let other = Share::new(&governor);
+        let limit = whole.rows_limit();
+        assert_eq!((a.limit(), other.limit()), (300_000, 300_000));
+        assert!(a.fits(limit / 2) && b.fits(limit / 2));
+        assert!(!a.fits(limit / 2 + 2), "both together");
+        a.require(limit / 4).unwrap();
+        assert!(b.fits(limit / 4 * 3) && b.fits(100) && !b.fits(limit));
+        drop(b);
+        assert!(a.fits(limit) && a.bytes() == limit);
+        drop((whole, a));
+        assert_eq!((other.limit(), governor.memory_used()), (600_000, 0));
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! Limits of queries: time, memory, space for spilled rows, and cores.
 
 pub mod cores;
+pub(crate) mod exchange;
 pub(crate) mod fork;
 pub mod governor;
 pub mod spill;

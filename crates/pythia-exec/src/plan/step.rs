@@ -280,6 +280,10 @@ pub struct PathEstimate {
     pub all_subjects: f64,
     /// Distinct objects of all pairs.
     pub all_objects: f64,
+    /// Nodes of the graph, if the empty path connects each of them with itself; 0 otherwise. They are not among the subjects
+    /// and objects above.
+    #[serde(default)]
+    pub nodes: f64,
 }
 
 /// A path that labels can answer.

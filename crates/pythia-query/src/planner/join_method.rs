@@ -190,13 +190,13 @@ impl Joined {
             (Some(subjects), None) => (expected.objects, subjects * expected.objects),
             (None, Some(objects)) => (expected.subjects, objects * expected.subjects),
             (None, None) => {
-                let pairs = expected.all_subjects * expected.objects;
+                let pairs = expected.all_subjects * expected.objects + expected.nodes;
                 (pairs, pairs)
             }
         };
         let found = match path.counted {
             Some(_) if subjects.is_some() || objects.is_some() => found.min(1.0),
-            Some(_) => expected.all_subjects,
+            Some(_) => expected.all_subjects + expected.nodes,
             None => found,
         };
         let sorted = match (path.subject, path.object) {

@@ -30,11 +30,13 @@ pub(super) fn estimate(
     let ahead = first_edges(counts, forward, subject)?;
     let back = first_edges(counts, backward, object)?;
     let empty = f64::from(u8::from(forward.accepts_empty()));
+    let (_, subjects, objects) = counts.all();
     Ok(PathEstimate {
         objects: (ahead.here * GROWTH).min(back.starts) + empty,
         subjects: (back.here * GROWTH).min(ahead.starts) + empty,
         all_subjects: ahead.starts + empty,
         all_objects: back.starts + empty,
+        nodes: (subjects + objects) * empty,
     })
 }
 

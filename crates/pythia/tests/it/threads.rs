@@ -60,7 +60,15 @@ const QUERIES: &[&str] = &[
     "SELECT ?g (COUNT(*) AS ?c) (SUM(?r) AS ?t) (AVG(?r) AS ?a) (MIN(?m) AS ?first) (SAMPLE(?s) AS ?one) \
      { ?s <http://e/group> ?g ; <http://e/ratio> ?r ; <http://e/name> ?m } GROUP BY ?g",
     "SELECT (SUM(?r * ?v) AS ?t) (GROUP_CONCAT(?v) AS ?all) { ?s <http://e/value> ?v ; <http://e/ratio> ?r ; <http://e/link> ?l }",
+    "SELECT ?g ?v (COUNT(*) AS ?c) (SUM(?r) AS ?t) (COUNT(DISTINCT ?o) AS ?d) (GROUP_CONCAT(?p) AS ?all) \
+     { ?s <http://e/group> ?g ; <http://e/value> ?v ; <http://e/ratio> ?r . ?s ?p ?o } GROUP BY ?g ?v",
+    "SELECT ?g (COUNT(*) AS ?c) (AVG(?r) AS ?t) { ?s <http://e/group> ?g ; <http://e/ratio> ?r . ?s ?p ?o } GROUP BY ?g",
     "SELECT DISTINCT ?v ?g { ?s <http://e/value> ?v ; <http://e/next> ?n . ?n <http://e/group> ?g }",
+    "SELECT DISTINCT ?n ?o { ?s <http://e/next> ?n ; ?p ?o }",
+    "SELECT (COUNT(*) AS ?n) { <http://e/n1> (<http://e/next>|^<http://e/next>|<http://e/link>)* ?o }",
+    "SELECT ?o { <http://e/n1> (<http://e/next>|!<http://e/value>)+ ?o }",
+    "SELECT ?a (COUNT(?o) AS ?n) { ?a <http://e/value> 5 . ?a (<http://e/next>/^<http://e/link>?)+ ?o } GROUP BY ?a",
+    "SELECT (COUNT(*) AS ?n) { ?a (<http://e/next>|<http://e/group>)+ ?b }",
     "SELECT ?s ?m ?v { ?s <http://e/value> ?v ; <http://e/name> ?m } ORDER BY ?v",
     "SELECT ?s ?n ?m { ?s <http://e/next> ?n . ?n <http://e/name> ?m } LIMIT 7000",
     "SELECT (COUNT(*) AS ?n) { ?s <http://e/next>/<http://e/group> ?g . ?o <http://e/group> ?g ; <http://e/value> 7 }",

@@ -7,10 +7,12 @@
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use pythia_store::graph::{Components, Graph};
 
 use crate::error::QueryError;
+use crate::limits::fork::fork;
 use crate::limits::governor::{Governor, Held};
 
 /// Number of components after which cancellation is checked.
@@ -108,11 +110,9 @@ impl Condensed {
     pub(super) fn counts(&mut self, governor: &Arc<Governor>) -> Result<Vec<u64>, QueryError> {
         let count = self.count();
         self.held.add(count * size_of::<u64>())?;
-        let mut unions = vec![0; count];
-        Unions::of(self, governor)?.count(&mut unions)?;
         // Nodes reached, including the component itself. A component with one successor adds to that
         // successor's count.
-        let mut all: Vec<u64> = unions;
+        let mut all = Unions::of(self, governor)?.count()?;
         for component in 0..count as u32 {
             let beyond = match self.successors.targets(component) {
                 [] => 0,
@@ -147,7 +147,7 @@ type Bits = [u64; BLOCK_WORDS];
 /// reaches are counted once, and only the others bit by bit.
 struct Unions<'a> {
     components: &'a Condensed,
-    governor: &'a Governor,
+    governor: &'a Arc<Governor>,
     predecessors: Graph,
     /// Components reached from the hub, including itself, and those that reach it.
     below_hub: Vec<bool>,
@@ -192,19 +192,32 @@ impl<'a> Unions<'a> {
         self.components.successors.targets(component).len() > 1
     }
 
-    /// Adds to each component with several successors the number of nodes reached through them.
-    fn count(&self, unions: &mut [u64]) -> Result<(), QueryError> {
+    /// Returns for each component with several successors the number of nodes reached through them; 0 for others. Blocks are
+    /// counted on all free cores.
+    fn count(&self) -> Result<Vec<u64>, QueryError> {
         let count = self.components.count();
         let (below, beside): (Vec<u32>, Vec<u32>) = (0..count as u32)
             .filter(|component| self.taking_part[*component as usize])
             .partition(|component| self.below_hub[*component as usize]);
-        let mut bits = vec![[0; BLOCK_WORDS]; count];
-        for block in below.chunks(BLOCK) {
-            self.count_block(block, true, &mut bits, unions)?;
-        }
-        for block in beside.chunks(BLOCK) {
-            self.count_block(block, false, &mut bits, unions)?;
-        }
+        let blocks = below.chunks(BLOCK).map(|block| (block, true));
+        let beside = beside.chunks(BLOCK).map(|block| (block, false));
+        let blocks: Vec<(&[u32], bool)> = blocks.chain(beside).collect();
+        let found: Vec<AtomicU64> = (0..count).map(|_| AtomicU64::new(0)).collect();
+        let (next, cores) = (AtomicUsize::new(0), self.governor.cores());
+        let counters = self.counters(blocks.len());
+        fork(cores, counters.len(), |counter| {
+            let mut bits = vec![[0; BLOCK_WORDS]; count];
+            // The first one goes on to the end.
+            while counter == 0 || cores.may_stay() {
+                let block = next.fetch_add(1, Ordering::Relaxed);
+                let Some((block, below)) = blocks.get(block) else {
+                    break;
+                };
+                self.count_block(block, *below, &mut bits, &found)?;
+            }
+            Ok(())
+        })?;
+        let mut unions: Vec<u64> = found.into_iter().map(AtomicU64::into_inner).collect();
         let below_hub = (0..count as u32).filter(|c| self.below_hub[*c as usize]);
         let hub_reaches: u64 = below_hub.map(|c| self.components.size(c)).sum();
         for component in 0..count as u32 {
@@ -215,7 +228,23 @@ impl<'a> Unions<'a> {
                 };
             }
         }
-        Ok(())
+        Ok(unions)
+    }
+
+    /// Returns the memory of those that count blocks, besides what is held already for one of them: as many as there are
+    /// cores and blocks, and memory.
+    fn counters(&self, blocks: usize) -> Vec<Held> {
+        let most = self.governor.cores().limit().min(blocks).max(1);
+        let bytes = self.components.count() * size_of::<Bits>();
+        let mut counters = vec![Held::new(self.governor)];
+        while counters.len() < most {
+            let mut held = Held::new(self.governor);
+            if held.set(bytes).is_err() {
+                break;
+            }
+            counters.push(held);
+        }
+        counters
     }
 
     /// Passes the bits of some sorted components to all that reach them. With `below`, the components are
@@ -225,7 +254,7 @@ impl<'a> Unions<'a> {
         block: &[u32],
         below: bool,
         bits: &mut [Bits],
-        unions: &mut [u64],
+        unions: &[AtomicU64],
     ) -> Result<(), QueryError> {
         let sizes: Vec<u64> = block.iter().map(|c| self.components.size(*c)).collect();
         let mut touched = BinaryHeap::new();
@@ -252,7 +281,8 @@ impl<'a> Unions<'a> {
                 }
             }
             if self.is_branching(component) {
-                unions[component as usize] += weight(found, &sizes, block, component);
+                let nodes = weight(found, &sizes, block, component);
+                unions[component as usize].fetch_add(nodes, Ordering::Relaxed);
             }
             next_check -= 1;
             if next_check == 0 {

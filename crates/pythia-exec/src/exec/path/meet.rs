@@ -2,6 +2,7 @@
 //! pairs, from both sides at once until the searches meet.
 
 use std::ops::ControlFlow;
+use std::sync::Arc;
 
 use pythia_rdf::TermId;
 use pythia_store::GraphFilter;
@@ -22,7 +23,7 @@ pub(super) type Ends = (TermId, TermId);
 
 /// Returns the pairs that a path connects, and the number of visits made.
 pub(super) fn connected(
-    context: &QueryContext,
+    context: &Arc<QueryContext>,
     path: &PathStep,
     graphs: &[GraphFilter],
     pairs: FxHashSet<Ends>,
@@ -66,7 +67,7 @@ fn numbered(nodes: impl Iterator<Item = TermId>) -> Vec<TermId> {
 /// The search from the ends follows the same automaton's transitions backwards, so the two meet where both
 /// have visited a node in the same state.
 struct Meeting<'a> {
-    context: &'a QueryContext,
+    context: &'a Arc<QueryContext>,
     automaton: &'a Automaton,
     graphs: &'a [GraphFilter],
     subjects: Vec<TermId>,
@@ -78,7 +79,7 @@ struct Meeting<'a> {
 
 impl<'a> Meeting<'a> {
     fn new(
-        context: &'a QueryContext,
+        context: &'a Arc<QueryContext>,
         automaton: &'a Automaton,
         graphs: &'a [GraphFilter],
         pairs: &FxHashSet<Ends>,

@@ -1,24 +1,40 @@
 //! A breadth-first search over the product of graph and automaton, frontier by frontier. Each frontier's
 //! pages are read in batches. If the frontier is a large part of a predicate's nodes, the predicate's
 //! column is read instead.
+//!
+//! ```text
+//! frontier → links of parts of it, on any thread → visits, in order → those that are new, in parts by their hash, on any thread
+//! ```
+//!
+//! The visits and their order do not depend on the number of threads.
 
-use std::ops::ControlFlow;
+use std::ops::{ControlFlow, Range};
 use std::sync::Arc;
 
 use hashbrown::HashTable;
+use parking_lot::Mutex;
 use pythia_rdf::TermId;
-use pythia_store::{Component, End, Expansion, GraphFilter, Order, QuadPattern};
+use pythia_store::GraphFilter;
 use rustc_hash::FxHashSet;
 
+use super::links::{Found, Front, Links, Part, Reading};
 use crate::error::QueryError;
 use crate::exec::context::QueryContext;
-use crate::exec::several_graphs;
-use crate::limits::governor::Held;
+use crate::exec::ordered::{Ordered, Work};
+use crate::limits::exchange::{PARTS, Parted, ROWS_MIN, part_of};
+use crate::limits::fork::fork;
+use crate::limits::governor::{Governor, Held};
 use crate::limits::spill::table::hash_ids;
 use crate::plan::automaton::{Automaton, Edges, Transition};
 
 /// Number of nodes whose links are read together: enough to keep the device busy, few enough to hold.
 const NODES: usize = 1024;
+/// Number of nodes of a part of a column that is read by one thread. Fronts of more nodes and visits are divided.
+const COLUMN_NODES: usize = 8192;
+/// Number of visits from which on they are in parts, and new ones are added many together.
+const MANY_VISITS: u64 = 1 << 15;
+/// Maximum number of visits that are added together.
+const ARRIVING_MAX: usize = 1 << 16;
 
 /// Number of rows of a column that can be read in the time of visiting a node's tuple.
 const ROWS_PER_VISIT: u64 = 20;
@@ -113,21 +129,116 @@ impl NearbyVisits {
 
 /// All visits of a search.
 pub(super) struct Visited {
-    groups: HashTable<NearbyVisits>,
+    /// One as long as there are few visits.
+    parts: Vec<Mutex<SomeVisits>>,
     /// The number of visits.
     visits: u64,
+    governor: Arc<Governor>,
+}
+
+/// The visits of one part.
+struct SomeVisits {
+    groups: HashTable<NearbyVisits>,
     held: Held,
 }
 
 impl Visited {
+    pub(super) fn new(governor: &Arc<Governor>) -> Self {
+        Self {
+            parts: vec![Mutex::new(SomeVisits::new(governor))],
+            visits: 0,
+            governor: Arc::clone(governor),
+        }
+    }
+
     /// Adds a visit; returns false if it exists.
-    fn insert(&mut self, visit: Visit) -> Result<bool, QueryError> {
+    pub(super) fn insert(&mut self, visit: Visit) -> Result<bool, QueryError> {
         let group = NearbyVisits::of(visit);
         let hash = group.hash();
+        let part = self.part(hash);
+        let is_new = self.parts[part].get_mut().insert(hash, group)?;
+        self.visits += u64::from(is_new);
+        Ok(is_new)
+    }
+
+    pub(super) fn contains(&self, visit: Visit) -> bool {
+        let group = NearbyVisits::of(visit);
+        let hash = group.hash();
+        let part = self.parts[self.part(hash)].lock();
+        let found = part.groups.find(hash, |other| other.is(&group));
+        found.is_some_and(|found| found.nodes & group.nodes != 0)
+    }
+
+    fn part(&self, hash: u64) -> usize {
+        match self.parts.len() {
+            1 => 0,
+            _ => part_of(hash),
+        }
+    }
+
+    /// Adds visits on all free cores, and returns which of them are new.
+    fn insert_all(&mut self, visits: &[Visit]) -> Result<Vec<bool>, QueryError> {
+        self.divide()?;
+        let cores = self.governor.cores();
+        let ranges: Vec<&[Visit]> = visits.chunks(ROWS_MIN).collect();
+        let parted = fork(cores, ranges.len(), |range| {
+            let visits = ranges[range];
+            let hash = |row: usize| NearbyVisits::of(visits[row]).hash();
+            Ok(Parted::by(visits.len(), hash))
+        })?;
+        let new = fork(cores, PARTS, |part| {
+            let mut groups = self.parts[part].lock();
+            let mut new = Vec::new();
+            for (range, parted) in parted.iter().enumerate() {
+                for &row in parted.rows(part) {
+                    let place = range * ROWS_MIN + row as usize;
+                    let group = NearbyVisits::of(visits[place]);
+                    if groups.insert(group.hash(), group)? {
+                        new.push(place);
+                    }
+                }
+            }
+            Ok(new)
+        })?;
+        let mut are_new = vec![false; visits.len()];
+        for place in new.into_iter().flatten() {
+            are_new[place] = true;
+            self.visits += 1;
+        }
+        Ok(are_new)
+    }
+
+    /// Divides the visits into parts, unless that was done before.
+    fn divide(&mut self) -> Result<(), QueryError> {
+        if self.parts.len() > 1 {
+            return Ok(());
+        }
+        let all = self.parts.pop().expect("one part").into_inner();
+        let mut parts: Vec<_> = (0..PARTS)
+            .map(|_| SomeVisits::new(&self.governor))
+            .collect();
+        for group in all.groups {
+            let hash = group.hash();
+            parts[part_of(hash)].insert(hash, group)?;
+        }
+        self.parts = parts.into_iter().map(Mutex::new).collect();
+        Ok(())
+    }
+}
+
+impl SomeVisits {
+    fn new(governor: &Arc<Governor>) -> Self {
+        Self {
+            groups: HashTable::new(),
+            held: Held::new(governor),
+        }
+    }
+
+    /// Adds visits of a group; returns false if they exist.
+    fn insert(&mut self, hash: u64, group: NearbyVisits) -> Result<bool, QueryError> {
         if let Some(found) = self.groups.find_mut(hash, |other| other.is(&group)) {
             let is_new = found.nodes & group.nodes == 0;
             found.nodes |= group.nodes;
-            self.visits += u64::from(is_new);
             return Ok(is_new);
         }
         if self.groups.len() == self.groups.capacity() {
@@ -139,23 +250,16 @@ impl Visited {
             self.held.set(self.groups.allocation_size())?;
         }
         self.groups.insert_unique(hash, group, NearbyVisits::hash);
-        self.visits += 1;
         Ok(true)
-    }
-
-    pub(super) fn contains(&self, visit: Visit) -> bool {
-        let group = NearbyVisits::of(visit);
-        let found = self.groups.find(group.hash(), |other| other.is(&group));
-        found.is_some_and(|found| found.nodes & group.nodes != 0)
     }
 }
 
 /// The front of a breadth-first search from several nodes at once, and all visits before it.
 pub(super) struct Wave<'a> {
-    context: &'a QueryContext,
+    context: &'a Arc<QueryContext>,
     /// Per state.
     transitions: &'a [Vec<Transition>],
-    graphs: &'a [GraphFilter],
+    graphs: Arc<[GraphFilter]>,
     visited: Visited,
     /// The visits first made in the last step.
     front: Vec<Visit>,
@@ -167,22 +271,17 @@ type Arrived<'f> = &'f mut dyn FnMut(&Visited, Visit) -> Result<ControlFlow<()>,
 
 impl<'a> Wave<'a> {
     pub(super) fn new(
-        context: &'a QueryContext,
+        context: &'a Arc<QueryContext>,
         transitions: &'a [Vec<Transition>],
-        graphs: &'a [GraphFilter],
+        graphs: &[GraphFilter],
     ) -> Self {
-        let held = || Held::new(context.governor());
         Self {
             context,
             transitions,
-            graphs,
-            visited: Visited {
-                groups: HashTable::new(),
-                visits: 0,
-                held: held(),
-            },
+            graphs: graphs.into(),
+            visited: Visited::new(context.governor()),
             front: Vec::new(),
-            front_held: held(),
+            front_held: Held::new(context.governor()),
         }
     }
 
@@ -237,43 +336,140 @@ impl<'a> Wave<'a> {
         arrived(&self.visited, visit)
     }
 
-    /// Follows all transitions from the current front.
-    pub(super) fn step(&mut self, arrived: Arrived<'_>) -> Result<ControlFlow<()>, QueryError> {
-        let mut front = std::mem::take(&mut self.front);
-        let held = Held::new(self.context.governor());
-        let _front_held = std::mem::replace(&mut self.front_held, held);
-        front.sort_unstable_by_key(|visit| (visit.state, visit.node, visit.start));
-        let all = self.transitions;
-        for group in front.chunk_by(|a, b| a.state == b.state) {
-            let transitions = &all[group[0].state as usize];
-            let nodes = group.chunk_by(|a, b| a.node == b.node).count();
-            let (mut scanned, mut expanded) = (Vec::new(), Vec::new());
-            for transition in transitions {
-                match self.is_scan_cheaper(transition, nodes)? {
-                    true => scanned.push(transition),
-                    false => expanded.push(transition),
-                }
-            }
-            for transition in scanned {
-                if self.follow_column(transition, group, arrived)?.is_break() {
+    /// Adds the visits that are new, in order.
+    fn visit_all(
+        &mut self,
+        visits: &[Visit],
+        arrived: Arrived<'_>,
+    ) -> Result<ControlFlow<()>, QueryError> {
+        if visits.len() < ROWS_MIN || self.visited.visits < MANY_VISITS {
+            for &visit in visits {
+                if self.visit(visit, arrived)?.is_break() {
                     return Ok(ControlFlow::Break(()));
                 }
             }
-            let mut rest = group;
-            while !rest.is_empty() && !expanded.is_empty() {
-                let (nodes, first) = distinct_nodes(rest);
-                let (now, later) = rest.split_at(first[nodes.len()]);
-                rest = later;
-                for transition in &expanded {
-                    self.context.check()?;
-                    let followed = self.follow(transition, now, &nodes, &first, arrived)?;
-                    if followed.is_break() {
-                        return Ok(followed);
-                    }
+            return Ok(ControlFlow::Continue(()));
+        }
+        let are_new = self.visited.insert_all(visits)?;
+        for (&visit, is_new) in visits.iter().zip(are_new) {
+            if is_new {
+                push(&mut self.front, visit, &mut self.front_held)?;
+                if arrived(&self.visited, visit)?.is_break() {
+                    return Ok(ControlFlow::Break(()));
                 }
             }
         }
         Ok(ControlFlow::Continue(()))
+    }
+
+    /// Follows all transitions from the current front.
+    pub(super) fn step(&mut self, arrived: Arrived<'_>) -> Result<ControlFlow<()>, QueryError> {
+        let front = std::mem::take(&mut self.front);
+        let held = Held::new(self.context.governor());
+        let _front_held = std::mem::replace(&mut self.front_held, held);
+        for group in by_state(sorted(front, self.context)?) {
+            let front = Arc::new(Front::new(group, self.context.governor())?);
+            let mut parts = self.parts(&front)?.into_iter();
+            let reading = Arc::new(self.reading(&front));
+            let flow = match front.nodes.len() > COLUMN_NODES {
+                true => {
+                    let (count, governor) = (parts.len(), self.context.governor());
+                    let links = move || Links::new(&reading);
+                    let mut found = Ordered::new(parts, count, links, governor);
+                    self.follow(&front, || found.next(), arrived)?
+                }
+                false => {
+                    let mut links = Links::new(&reading);
+                    let found = || {
+                        loop {
+                            match links.next()? {
+                                Some(found) => return Ok(Some(found)),
+                                None => match parts.next() {
+                                    Some(part) => links.begin(part),
+                                    None => return Ok(None),
+                                },
+                            }
+                        }
+                    };
+                    self.follow(&front, found, arrived)?
+                }
+            };
+            if flow.is_break() {
+                return Ok(flow);
+            }
+        }
+        Ok(ControlFlow::Continue(()))
+    }
+
+    fn reading(&self, front: &Arc<Front>) -> Reading {
+        Reading {
+            front: Arc::clone(front),
+            transitions: self.transitions[front.state as usize].as_slice().into(),
+            graphs: Arc::clone(&self.graphs),
+            context: Arc::clone(self.context),
+        }
+    }
+
+    /// Divides the links of a front into parts that are read one after the other, or by several threads.
+    fn parts(&self, front: &Front) -> Result<Vec<Part>, QueryError> {
+        let transitions = &self.transitions[front.state as usize];
+        let nodes = front.nodes.len();
+        let (mut parts, mut expanded) = (Vec::new(), Vec::new());
+        for (place, transition) in transitions.iter().enumerate() {
+            if self.is_scan_cheaper(transition, nodes)? {
+                parts.extend(ranges(nodes, COLUMN_NODES).map(|nodes| Part::Column(place, nodes)));
+            } else {
+                expanded.push(place);
+            }
+        }
+        if !expanded.is_empty() {
+            for nodes in ranges(nodes, NODES) {
+                parts.extend(
+                    expanded
+                        .iter()
+                        .map(|&place| Part::Nodes(place, nodes.clone())),
+                );
+            }
+        }
+        Ok(parts)
+    }
+
+    /// Arrives over all links of a front, which `next` returns.
+    fn follow(
+        &mut self,
+        front: &Front,
+        mut next: impl FnMut() -> Result<Option<Found>, QueryError>,
+        arrived: Arrived<'_>,
+    ) -> Result<ControlFlow<()>, QueryError> {
+        let transitions = &self.transitions[front.state as usize];
+        let mut arriving = Vec::new();
+        while let Some(found) = next()? {
+            self.context.check()?;
+            let state = transitions[found.transition].target as u32;
+            for (&source, &target) in found.sources.iter().zip(&found.targets) {
+                let visits = front.visits_of(source as usize).iter();
+                let node = TermId(target);
+                arriving.extend(visits.map(|visit| Visit {
+                    state,
+                    start: visit.start,
+                    node,
+                }));
+                if arriving.len() >= ARRIVING_MAX {
+                    if self.visit_all(&arriving, arrived)?.is_break() {
+                        return Ok(ControlFlow::Break(()));
+                    }
+                    arriving.clear();
+                }
+            }
+            // Whoever waits for one of few visits learns of it at once.
+            if arriving.len() >= ROWS_MIN || self.visited.visits < MANY_VISITS {
+                if self.visit_all(&arriving, arrived)?.is_break() {
+                    return Ok(ControlFlow::Break(()));
+                }
+                arriving.clear();
+            }
+        }
+        self.visit_all(&arriving, arrived)
     }
 
     /// Returns whether reading all links of a predicate costs less than visiting the tuples of this many
@@ -285,121 +481,46 @@ impl<'a> Wave<'a> {
         let counts = self.context.counts().predicate(predicate)?;
         Ok(counts.is_some_and(|counts| counts.quads <= nodes as u64 * ROWS_PER_VISIT))
     }
+}
 
-    /// Follows one transition from some visits, whose distinct nodes are `nodes`.
-    fn follow(
-        &mut self,
-        transition: &Transition,
-        visits: &[Visit],
-        nodes: &[TermId],
-        first: &[usize],
-        arrived: Arrived<'_>,
-    ) -> Result<ControlFlow<()>, QueryError> {
-        let end = if transition.inverse {
-            End::Object
-        } else {
-            End::Subject
-        };
-        let predicate = match &transition.edges {
-            Edges::Predicate(predicate) => Some(*predicate),
-            Edges::Except(_) => None,
-        };
-        let mut links = Expansion::new(predicate.is_none(), false)
-            .within(Arc::clone(self.context.governor()) as _);
-        several_graphs::expand(self.context, self.graphs, end, nodes, predicate, &mut links)?;
-        let mut links_held = Held::new(self.context.governor());
-        let ids = links.other.capacity() + links.predicate.capacity();
-        links_held.set(ids * 8 + links.source.capacity() * 4)?;
-        for (link, &source) in links.source.iter().enumerate() {
-            if link.is_multiple_of(1 << 16) {
-                self.context.check()?;
-            }
-            if let Edges::Except(except) = &transition.edges
-                && except.binary_search(&TermId(links.predicate[link])).is_ok()
-            {
-                continue;
-            }
-            let source = source as usize;
-            let visits = &visits[first[source]..first[source + 1]];
-            let target = TermId(links.other[link]);
-            if self.arrive(transition, visits, target, arrived)?.is_break() {
-                return Ok(ControlFlow::Break(()));
-            }
-        }
-        Ok(ControlFlow::Continue(()))
-    }
+/// Returns ranges of this length, the last one of which may be shorter.
+fn ranges(count: usize, length: usize) -> impl Iterator<Item = Range<usize>> {
+    let starts = (0..count).step_by(length);
+    starts.map(move |start| start..(start + length).min(count))
+}
 
-    /// Follows one transition from all visits in a state, sorted by node, by reading the predicate's column
-    /// between their nodes.
-    fn follow_column(
-        &mut self,
-        transition: &Transition,
-        visits: &[Visit],
-        arrived: Arrived<'_>,
-    ) -> Result<ControlFlow<()>, QueryError> {
-        let Edges::Predicate(predicate) = transition.edges else {
-            unreachable!("only predicates have columns");
-        };
-        let (order, wanted) = match transition.inverse {
-            false => (Order::Pso, [Component::Subject, Component::Object]),
-            true => (Order::Pos, [Component::Object, Component::Subject]),
-        };
-        let ids = visits[0].node.0..visits[visits.len() - 1].node.0 + 1;
-        let pattern = QuadPattern {
-            predicate: Some(predicate),
-            ..QuadPattern::default()
-        };
-        let (context, graphs) = (self.context, self.graphs);
-        let (mut rest, mut last) = (visits, 0);
-        several_graphs::scan(
-            context,
-            graphs,
-            &pattern,
-            order,
-            Some(ids),
-            &wanted,
-            |batch| {
-                for (&source, &target) in batch.columns[0].iter().zip(&batch.columns[1]) {
-                    if source < last {
-                        // The next graph.
-                        rest = visits;
-                    }
-                    last = source;
-                    while rest.first().is_some_and(|visit| visit.node.0 < source) {
-                        rest = &rest[1..];
-                    }
-                    let here = rest.iter().take_while(|visit| visit.node.0 == source);
-                    let here = &rest[..here.count()];
-                    let flow = self.arrive(transition, here, TermId(target), arrived)?;
-                    if flow.is_break() {
-                        return Ok(flow);
-                    }
-                }
-                Ok(ControlFlow::Continue(()))
-            },
-        )
+/// Sorts visits by state, node and start, on all free cores.
+fn sorted(mut visits: Vec<Visit>, context: &QueryContext) -> Result<Vec<Visit>, QueryError> {
+    let key = |visit: &Visit| (visit.state, visit.node, visit.start);
+    if visits.len() < 4 * ROWS_MIN {
+        visits.sort_unstable_by_key(key);
+        return Ok(visits);
     }
+    let length = visits.len().div_ceil(PARTS);
+    let chunks: Vec<_> = visits.chunks_mut(length).map(Mutex::new).collect();
+    fork(context.cores(), chunks.len(), |chunk| {
+        chunks[chunk].lock().sort_unstable_by_key(key);
+        Ok(())
+    })?;
+    drop(chunks);
+    // A stable sort merges sorted runs.
+    visits.sort_by_key(key);
+    Ok(visits)
+}
 
-    /// Arrives at `target` over a link from some visits of a node.
-    fn arrive(
-        &mut self,
-        transition: &Transition,
-        visits: &[Visit],
-        target: TermId,
-        arrived: Arrived<'_>,
-    ) -> Result<ControlFlow<()>, QueryError> {
-        for visit in visits {
-            let visit = Visit {
-                state: transition.target as u32,
-                start: visit.start,
-                node: target,
-            };
-            if self.visit(visit, arrived)?.is_break() {
-                return Ok(ControlFlow::Break(()));
-            }
-        }
-        Ok(ControlFlow::Continue(()))
+/// Divides sorted visits by their state.
+fn by_state(mut visits: Vec<Visit>) -> Vec<Vec<Visit>> {
+    let mut groups = Vec::new();
+    while let Some(last) = visits.last() {
+        let state = last.state;
+        let start = visits.partition_point(|visit| visit.state < state);
+        groups.push(match start {
+            0 => std::mem::take(&mut visits),
+            start => visits.split_off(start),
+        });
     }
+    groups.reverse();
+    groups
 }
 
 /// Returns the distinct (start, node) pairs connected by a path that the automaton accepts, and the number
@@ -408,16 +529,16 @@ impl<'a> Wave<'a> {
 /// With `wanted`, returns only those pairs and stops once all are found. Stops after `visits_max` visits;
 /// some pairs may then be missing.
 pub(super) fn search(
-    context: &QueryContext,
+    context: &Arc<QueryContext>,
     automaton: &Automaton,
     graphs: &[GraphFilter],
     starts: &[TermId],
     mut wanted: Option<FxHashSet<Pair>>,
     visits_max: u64,
 ) -> Result<(Reached, u64), QueryError> {
-    let accepting: Vec<u32> = (0..automaton.accepting.len() as u32)
-        .filter(|state| automaton.accepting[*state as usize])
-        .collect();
+    let accepting = automaton.accepting.iter().filter(|accepts| **accepts);
+    // A pair may arrive in each accepting state.
+    let mut accepted = (accepting.count() > 1).then(|| Visited::new(context.governor()));
     let mut reached = Reached {
         pairs: Vec::new(),
         held: Held::new(context.governor()),
@@ -439,9 +560,11 @@ pub(super) fn search(
                 false => ControlFlow::Continue(()),
             });
         }
-        // A visit in another accepting state has already added the pair.
-        let mut others = accepting.iter().filter(|state| **state != visit.state);
-        if !others.any(|&state| visited.contains(Visit { state, ..visit })) {
+        let is_new = match &mut accepted {
+            Some(accepted) => accepted.insert(Visit { state: 0, ..visit })?,
+            None => true,
+        };
+        if is_new {
             reached.push(pair)?;
         }
         Ok(ControlFlow::Continue(()))
@@ -457,21 +580,4 @@ pub(super) fn search(
         flow = wave.step(&mut arrived)?;
     }
     Ok((reached, wave.visits()))
-}
-
-/// Returns the first distinct nodes of visits sorted by node, the position where the visits of each start,
-/// and the position where those of the last end.
-fn distinct_nodes(visits: &[Visit]) -> (Vec<TermId>, Vec<usize>) {
-    let (mut nodes, mut first) = (Vec::new(), Vec::new());
-    for (place, visit) in visits.iter().enumerate() {
-        if nodes.last() != Some(&visit.node) {
-            first.push(place);
-            if nodes.len() == NODES {
-                return (nodes, first);
-            }
-            nodes.push(visit.node);
-        }
-    }
-    first.push(visits.len());
-    (nodes, first)
 }

@@ -1,0 +1,11 @@
+//! What pipelines of the same steps have in common while they run side by side.
+
+use super::distinct::Trials;
+use super::hash::Tables;
+
+/// Tables and findings that pipelines of the same steps share.
+#[derive(Default)]
+pub(crate) struct Siblings {
+    pub(super) tables: Tables,
+    pub(super) trials: Trials,
+}
