@@ -4,7 +4,7 @@
 //! items, one after the other → work on each, on any thread → results, in the order of the items
 //! ```
 //!
-//! The query's own thread does everything until it has taken [`ALONE`]. Then helpers start, as far as there are free cores
+//! The query's own thread does everything for some time ([`ALONE`], [`LONG`]). Then helpers start, as far as there are free cores
 //! ([`Cores`]). Each thread takes the next item and works on it. The query's thread returns the results of the first item
 //! whose results are not all returned; as long as it has to wait for them, it works on a later item. Results depend
 //! neither on the number of threads nor on their speed.
@@ -25,8 +25,12 @@ use crate::error::QueryError;
 use crate::limits::cores::{Cores, Helpers};
 use crate::limits::governor::Governor;
 
-/// Time that the query's own thread works alone: many times what a helper takes to begin.
-const ALONE: Duration = Duration::from_millis(1);
+/// Time that the query's own thread works alone at least: many times what a helper takes to begin.
+const ALONE: Duration = Duration::from_micros(300);
+/// Expected time of the rest from which on helpers come so early.
+const REST: Duration = Duration::from_millis(1);
+/// Time after which helpers come in any case.
+const LONG: Duration = Duration::from_millis(1);
 /// Part of the memory that is left which results may take while they wait to be returned, and the limits of it in bytes.
 const AHEAD_PART: usize = 32;
 const AHEAD_BYTES: (usize, usize) = (64 << 10, 8 << 20);
@@ -220,11 +224,18 @@ impl<I: Items, W: Work<Item = I::Item>> Ordered<I, W> {
         let Some(own) = &self.own else {
             return;
         };
-        self.is_long |= now.duration_since(started) >= ALONE;
+        self.is_long |= self.is_long_after(now.duration_since(started), own.number);
         // For the last item a helper would come too late.
         if self.is_long && own.number + 1 < self.expected {
             self.take_helper();
         }
+    }
+
+    /// Returns whether helpers may come after this time, in which this many items were done.
+    fn is_long_after(&self, time: Duration, done: usize) -> bool {
+        let left = self.expected.saturating_sub(done);
+        let rest = time.mul_f64(left as f64 / done.max(1) as f64);
+        time >= LONG || (time >= ALONE && rest >= REST)
     }
 
     fn take_helper(&self) {

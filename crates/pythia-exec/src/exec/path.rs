@@ -19,11 +19,11 @@ use pythia_store::GraphFilter;
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use self::closure::Closure;
-use self::found::{Found, Joined, counts, number};
+use self::found::{Found, Joined, number};
 use self::meet::connected;
 pub(super) use self::starts::is_node;
 use self::starts::{first_edges, start_nodes};
-use self::walk::{Reached, search};
+use self::walk::{Reached, Wanted, search};
 use super::batch::Batch;
 use super::context::QueryContext;
 use super::row_source::{Fed, RowSource};
@@ -278,8 +278,7 @@ impl PropertyPath {
             return self.ends_of_closure(starts, found);
         };
         if self.path.counted.is_some() {
-            let counts = counts(starts.len(), reached.pairs());
-            for ((_, rows), count) in starts.iter().zip(counts) {
+            for ((_, rows), &count) in starts.iter().zip(reached.counts()) {
                 for &row in rows {
                     found.extend(row, number(count).as_slice())?;
                 }
@@ -338,7 +337,14 @@ impl PropertyPath {
             Whole::Unread(visits) => enough.saturating_sub(visits + least),
             Whole::Unavailable => u64::MAX,
         };
-        let (reached, visits) = search(&self.context, automaton, graphs, starts, None, left)?;
+        let (reached, visits) = search(
+            &self.context,
+            automaton,
+            graphs,
+            starts,
+            self.wanted(),
+            left,
+        )?;
         self.note_visits(visits);
         if visits <= left {
             if let Whole::Unread(before) = &mut self.whole {
@@ -349,6 +355,13 @@ impl PropertyPath {
         drop(reached);
         self.read_closure(graphs, &[])?;
         self.search_from(graphs, starts)
+    }
+
+    fn wanted(&self) -> Wanted {
+        match self.path.counted {
+            Some(_) => Wanted::Counts,
+            None => Wanted::All,
+        }
     }
 
     /// Keeps the rows whose two ends are connected by a path.
@@ -365,7 +378,8 @@ impl PropertyPath {
         {
             if self.from_constant.is_none() {
                 let starts = &[constant];
-                let found = search(&self.context, automaton, graphs, starts, None, u64::MAX)?;
+                let (context, wanted) = (&self.context, Wanted::All);
+                let found = search(context, automaton, graphs, starts, wanted, u64::MAX)?;
                 let (mut reached, visits) = found;
                 self.note_visits(visits);
                 reached.sort();
@@ -477,12 +491,12 @@ impl PropertyPath {
         let graphs = self.graphs(self.position);
         let chunk = &starts[*used..(*used + self.together).min(starts.len())];
         let automaton = self.path.direction().automaton;
-        let (reached, visits) = search(&self.context, automaton, &graphs, chunk, None, u64::MAX)?;
+        let (context, wanted) = (&self.context, self.wanted());
+        let (reached, visits) = search(context, automaton, &graphs, chunk, wanted, u64::MAX)?;
         self.note_visits(visits);
         let mut pairs = Joined::new(&self.context);
         if self.path.counted.is_some() {
-            let counts = counts(chunk.len(), reached.pairs());
-            for (start, count) in chunk.iter().zip(counts) {
+            for (start, &count) in chunk.iter().zip(reached.counts()) {
                 pairs.extend(start.0, number(count).as_slice())?;
             }
         } else {

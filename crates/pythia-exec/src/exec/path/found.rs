@@ -2,7 +2,6 @@
 
 use pythia_rdf::inline;
 
-use super::walk::Pair;
 use crate::error::QueryError;
 use crate::exec::batch::Batch;
 use crate::exec::context::QueryContext;
@@ -78,13 +77,4 @@ impl<T: Copy> Joined<T> {
 pub(super) fn number(ends: u64) -> Option<u64> {
     let integer = inline::inline_integer(ends as i64).expect("fewer ends than ids");
     (ends > 0).then_some(integer.0)
-}
-
-/// Counts the pairs of each start.
-pub(super) fn counts(starts: usize, pairs: &[Pair]) -> Vec<u64> {
-    let mut counts = vec![0; starts];
-    for (start, _) in pairs {
-        counts[*start as usize] += 1;
-    }
-    counts
 }

@@ -8,7 +8,7 @@ use pythia_rdf::TermId;
 use pythia_store::GraphFilter;
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use super::walk::{Pair, Visit, Visited, Wave, search};
+use super::walk::{Pair, Visit, Visited, Wanted, Wave, search};
 use crate::error::QueryError;
 use crate::exec::context::QueryContext;
 use crate::plan::automaton::Automaton;
@@ -48,7 +48,8 @@ pub(super) fn connected(
         (number[&start], other)
     });
     let wanted: FxHashSet<Pair> = wanted.collect();
-    let (reached, visits) = search(context, automaton, graphs, &starts, Some(wanted), u64::MAX)?;
+    let wanted = Wanted::Some(wanted);
+    let (reached, visits) = search(context, automaton, graphs, &starts, wanted, u64::MAX)?;
     let found = reached.pairs().iter();
     let found = found.map(|(start, other)| turn((starts[*start as usize], *other)));
     Ok((found.collect(), visits))

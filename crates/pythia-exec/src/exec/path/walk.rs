@@ -45,15 +45,30 @@ const NODES_COUNTED_MAX: usize = 8;
 /// A found pair: the start's index and the node reached.
 pub(super) type Pair = (u32, TermId);
 
+/// The pairs that a search is for.
+pub(super) enum Wanted {
+    All,
+    /// Only the number of those of each start.
+    Counts,
+    /// These. The search stops once all are found.
+    Some(FxHashSet<Pair>),
+}
+
 /// The found pairs and their memory.
 pub(super) struct Reached {
     pairs: Vec<Pair>,
+    /// The number of pairs of each start, if only that is wanted.
+    counts: Vec<u64>,
     held: Held,
 }
 
 impl Reached {
     pub(super) fn pairs(&self) -> &[Pair] {
         &self.pairs
+    }
+
+    pub(super) fn counts(&self) -> &[u64] {
+        &self.counts
     }
 
     /// Sorts the pairs by start and node.
@@ -492,11 +507,12 @@ fn ranges(count: usize, length: usize) -> impl Iterator<Item = Range<usize>> {
 /// Sorts visits by state, node and start, on all free cores.
 fn sorted(mut visits: Vec<Visit>, context: &QueryContext) -> Result<Vec<Visit>, QueryError> {
     let key = |visit: &Visit| (visit.state, visit.node, visit.start);
-    if visits.len() < 4 * ROWS_MIN {
+    let threads = context.cores().limit().min(PARTS);
+    if threads == 1 || visits.len() < 4 * ROWS_MIN {
         visits.sort_unstable_by_key(key);
         return Ok(visits);
     }
-    let length = visits.len().div_ceil(PARTS);
+    let length = visits.len().div_ceil(threads);
     let chunks: Vec<_> = visits.chunks_mut(length).map(Mutex::new).collect();
     fork(context.cores(), chunks.len(), |chunk| {
         chunks[chunk].lock().sort_unstable_by_key(key);
@@ -526,14 +542,13 @@ fn by_state(mut visits: Vec<Visit>) -> Vec<Vec<Visit>> {
 /// Returns the distinct (start, node) pairs connected by a path that the automaton accepts, and the number
 /// of visits made.
 ///
-/// With `wanted`, returns only those pairs and stops once all are found. Stops after `visits_max` visits;
-/// some pairs may then be missing.
+/// Stops after `visits_max` visits; some pairs may then be missing.
 pub(super) fn search(
     context: &Arc<QueryContext>,
     automaton: &Automaton,
     graphs: &[GraphFilter],
     starts: &[TermId],
-    mut wanted: Option<FxHashSet<Pair>>,
+    mut wanted: Wanted,
     visits_max: u64,
 ) -> Result<(Reached, u64), QueryError> {
     let accepting = automaton.accepting.iter().filter(|accepts| **accepts);
@@ -541,6 +556,10 @@ pub(super) fn search(
     let mut accepted = (accepting.count() > 1).then(|| Visited::new(context.governor()));
     let mut reached = Reached {
         pairs: Vec::new(),
+        counts: match wanted {
+            Wanted::Counts => vec![0; starts.len()],
+            Wanted::All | Wanted::Some(_) => Vec::new(),
+        },
         held: Held::new(context.governor()),
     };
     let mut arrived = |visited: &Visited, visit: Visit| {
@@ -551,7 +570,7 @@ pub(super) fn search(
             return Ok(ControlFlow::Continue(()));
         }
         let pair = (visit.start, visit.node);
-        if let Some(wanted) = &mut wanted {
+        if let Wanted::Some(wanted) = &mut wanted {
             if wanted.remove(&pair) {
                 reached.push(pair)?;
             }
@@ -564,8 +583,10 @@ pub(super) fn search(
             Some(accepted) => accepted.insert(Visit { state: 0, ..visit })?,
             None => true,
         };
-        if is_new {
-            reached.push(pair)?;
+        match wanted {
+            Wanted::Counts => reached.counts[visit.start as usize] += u64::from(is_new),
+            _ if is_new => reached.push(pair)?,
+            _ => {}
         }
         Ok(ControlFlow::Continue(()))
     };
