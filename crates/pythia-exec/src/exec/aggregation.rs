@@ -5,7 +5,7 @@
 //! ```
 //!
 //! All solutions of a group are in one part, in their order: results do not depend on the number of threads, not even sums of
-//! floats. Few solutions are one part.
+//! floats. Few solutions, and those of few groups, are one part.
 //!
 //! Groups are held in memory until their share is used up. From then on, solutions of known groups are
 //! still added to them; all others are deferred to partitions of a file by their key. Each partition is
@@ -34,6 +34,9 @@ use crate::plan::operators::Aggregation;
 
 /// Maximum number of solutions that are added together.
 const TOGETHER_ROWS: usize = 1 << 16;
+/// If one part has more than one in this many of the first solutions, groups are too few to be divided evenly. Putting solutions
+/// into few groups takes little time, and all cores evaluate arguments.
+const PART_MAX: usize = 5;
 
 impl Execute for Aggregation {
     fn run(
@@ -142,7 +145,7 @@ impl Grouping {
             self.share.require(0)?;
         }
         // There is a group without solutions if there are no keys.
-        pass.start(0, self);
+        pass.start(&[], self);
         let parts = &pass.parts;
         fork(self.context.cores(), parts.len(), |part| {
             parts[part].lock().finish(&self.context)
@@ -206,6 +209,13 @@ impl<'c> Rows<'c> {
         }
     }
 
+    /// Divides the rows by their keys.
+    fn parted(&self, aggregation: &Aggregation) -> Parted {
+        let keys = aggregation.keys.iter().flatten();
+        let keys: Vec<&[u64]> = keys.map(|&column| self.columns[column]).collect();
+        Parted::of(&keys, self.count)
+    }
+
     /// Returns some rows, by column.
     fn gather(&self, rows: &[u32]) -> Vec<Vec<u64>> {
         let columns = self.columns.iter();
@@ -238,12 +248,15 @@ impl Pass {
         }
     }
 
-    /// Makes the parts, if `rows` are the first solutions.
-    fn start(&mut self, rows: usize, grouping: &Grouping) {
+    /// Makes the parts, if these are the first solutions.
+    fn start(&mut self, batches: &[Rows<'_>], grouping: &Grouping) {
         if !self.parts.is_empty() {
             return;
         }
-        let is_alone = self.together == 1 || rows < self.together;
+        let rows: usize = batches.iter().map(|batch| batch.count).sum();
+        let is_alone = self.together == 1
+            || rows < self.together
+            || largest_part(batches, &grouping.aggregation) > rows / PART_MAX;
         let count = if is_alone { 1 } else { PARTS };
         let groups = |_| {
             let share = grouping.share.part();
@@ -259,8 +272,7 @@ impl Pass {
 
     /// Adds solutions.
     fn add(&mut self, batches: &[Rows<'_>], grouping: &mut Grouping) -> Result<(), QueryError> {
-        let rows = batches.iter().map(|batch| batch.count).sum();
-        self.start(rows, grouping);
+        self.start(batches, grouping);
         let deferred = match self.parts.as_mut_slice() {
             [groups] => add_all(groups.get_mut(), batches, self.rows, &grouping.context)?,
             parts => add_parted(parts, batches, self.rows, grouping)?,
@@ -268,7 +280,7 @@ impl Pass {
         for (batch, deferred) in batches.iter().zip(deferred) {
             self.defer(batch, deferred, grouping)?;
         }
-        self.rows += rows as u64;
+        self.rows += batches.iter().map(|batch| batch.count as u64).sum::<u64>();
         Ok(())
     }
 
@@ -304,6 +316,18 @@ impl Pass {
     }
 }
 
+/// Returns the number of rows of the part that has most of them.
+fn largest_part(batches: &[Rows<'_>], aggregation: &Aggregation) -> usize {
+    let mut rows = [0; PARTS];
+    for batch in batches {
+        let parted = batch.parted(aggregation);
+        for (part, rows) in rows.iter_mut().enumerate() {
+            *rows += parted.rows(part).len();
+        }
+    }
+    rows.into_iter().max().unwrap_or(0)
+}
+
 /// Adds solutions to the groups of all keys, and returns the deferred rows of each batch.
 fn add_all(
     groups: &mut Groups,
@@ -333,12 +357,8 @@ fn add_parted(
     grouping: &Grouping,
 ) -> Result<Vec<Vec<u32>>, QueryError> {
     let (context, cores) = (&*grouping.context, grouping.context.cores());
-    let keys = grouping.aggregation.keys.iter().flatten();
-    let keys: Vec<usize> = keys.copied().collect();
     let parted = fork(cores, batches.len(), |batch| {
-        let Rows { columns, count } = &batches[batch];
-        let keys: Vec<&[u64]> = keys.iter().map(|&column| columns[column]).collect();
-        Ok(Parted::of(&keys, *count))
+        Ok(batches[batch].parted(&grouping.aggregation))
     })?;
     let of_parts = fork(cores, parts.len(), |part| {
         let mut groups = parts[part].lock();

@@ -531,6 +531,24 @@ fn rows_of(plan: &PlanNode, name: &str) -> u64 {
 }
 
 #[test]
+fn an_optional_path_is_searched_from_the_terms_of_a_pattern() {
+    let mut data = items(4000);
+    data.push_str("<http://e/Item> <http://e/sub> <http://e/Thing> .\n");
+    // The empty path connects each of 12,000 nodes with itself.
+    for path in ["<http://e/sub>*", "<http://e/sub>?"] {
+        let query =
+            format!("SELECT ?c (COUNT(*) AS ?n) {{ ?s <http://e/type>/{path} ?c }} GROUP BY ?c");
+        let plan = checked(&data, &query);
+        assert!(rows_of(&plan, "Path") <= 10, "{plan}");
+        let plan = checked(
+            &data,
+            &format!("SELECT * {{ ?s <http://e/rare> ?r . ?s {path} ?o }}"),
+        );
+        assert!(rows_of(&plan, "Path") <= 10, "{plan}");
+    }
+}
+
+#[test]
 fn cycles_of_few_links_are_looked_up_in_a_table() {
     let mut data = String::new();
     for n in 0..20_000 {
