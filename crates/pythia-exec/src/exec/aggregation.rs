@@ -5,7 +5,7 @@
 //! ```
 //!
 //! All solutions of a group are in one part, in their order: results do not depend on the number of threads, not even sums of
-//! floats. Few solutions, and those of few groups, are one part.
+//! floats. Few solutions, and those of few groups, are one part. So are those of aggregates with DISTINCT.
 //!
 //! Groups are held in memory until their share is used up. From then on, solutions of known groups are
 //! still added to them; all others are deferred to partitions of a file by their key. Each partition is
@@ -101,6 +101,8 @@ impl Grouping {
         let rows = rows.min(TOGETHER_ROWS);
         let is_divisible = !self.aggregation.keys.is_empty()
             && !aggregates.iter().any(CompiledAggregate::draws)
+            // The sets of each part would have shares of the memory.
+            && !aggregates.iter().any(CompiledAggregate::is_distinct)
             && rows >= ROWS_MIN;
         if is_divisible { rows } else { 1 }
     }

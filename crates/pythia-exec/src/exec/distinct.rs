@@ -4,7 +4,7 @@
 //! dropped if it does not pay or memory is short.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use parking_lot::Mutex;
 use rustc_hash::FxHashMap;
@@ -42,10 +42,13 @@ pub(crate) struct EarlyDistinct {
     context: Arc<QueryContext>,
     /// The seen solutions and the memory for them; `None` once they are dropped.
     seen: Option<(RowSet, Share)>,
+    /// Number of rows that were tested, and of those that were kept.
+    rows: usize,
+    kept: usize,
     trial: Arc<Trial>,
 }
 
-/// Whether the removal of duplicates pays, by step. Pipelines that run side by side find it out together.
+/// Whether the removal of duplicates pays, by step. What one of several pipelines side by side finds out, the others need not.
 #[derive(Default)]
 pub(super) struct Trials(Mutex<FxHashMap<CostId, Arc<Trial>>>);
 
@@ -56,33 +59,17 @@ impl Trials {
     }
 }
 
-/// How many rows were tested, and how many of those were kept.
+/// Whether a set was found not to pay.
 #[derive(Default)]
-pub(super) struct Trial {
-    rows: AtomicUsize,
-    kept: AtomicUsize,
-    has_failed: AtomicBool,
-}
+pub(super) struct Trial(AtomicBool);
 
 impl Trial {
-    /// Adds rows that were tested. Returns whether it still pays with a set of this length.
-    fn add(&self, rows: usize, kept: usize, set: usize) -> bool {
-        let rows = self.rows.fetch_add(rows, Ordering::Relaxed) + rows;
-        let kept = self.kept.fetch_add(kept, Ordering::Relaxed) + kept;
-        let duplicates_min = match set < LARGE_SET {
-            true if rows < FEW_ROWS => return !self.has_failed(),
-            true if rows < TRIAL_ROWS => rows / FEW_DUPLICATES_MIN,
-            true => rows / DUPLICATES_MIN,
-            false => rows / LARGE_DUPLICATES_MIN,
-        };
-        if kept >= rows - duplicates_min {
-            self.has_failed.store(true, Ordering::Relaxed);
-        }
-        !self.has_failed()
+    fn has_failed(&self) -> bool {
+        self.0.load(Ordering::Relaxed)
     }
 
-    fn has_failed(&self) -> bool {
-        self.has_failed.load(Ordering::Relaxed)
+    fn fail(&self) {
+        self.0.store(true, Ordering::Relaxed);
     }
 }
 
@@ -145,6 +132,8 @@ impl EarlyDistinct {
             live,
             seen: Some((RowSet::new(0, 0), Share::new(context.governor()))),
             context,
+            rows: 0,
+            kept: 0,
             trial,
         }
     }
@@ -180,7 +169,16 @@ impl EarlyDistinct {
                 fresh.push(row as u32);
             }
         }
-        if !self.trial.add(batch.rows, fresh.len(), seen.len()) {
+        self.rows += batch.rows;
+        self.kept += fresh.len();
+        let duplicates_min = match seen.len() < LARGE_SET {
+            true if self.rows < FEW_ROWS => return Some(fresh),
+            true if self.rows < TRIAL_ROWS => self.rows / FEW_DUPLICATES_MIN,
+            true => self.rows / DUPLICATES_MIN,
+            false => self.rows / LARGE_DUPLICATES_MIN,
+        };
+        if self.kept >= self.rows - duplicates_min {
+            self.trial.fail();
             self.seen = None;
         }
         Some(fresh)

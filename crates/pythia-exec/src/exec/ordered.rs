@@ -224,18 +224,11 @@ impl<I: Items, W: Work<Item = I::Item>> Ordered<I, W> {
         let Some(own) = &self.own else {
             return;
         };
-        self.is_long |= self.is_long_after(now.duration_since(started), own.number);
+        self.is_long |= is_long(now.duration_since(started), own.number, self.expected);
         // For the last item a helper would come too late.
         if self.is_long && own.number + 1 < self.expected {
             self.take_helper();
         }
-    }
-
-    /// Returns whether helpers may come after this time, in which this many items were done.
-    fn is_long_after(&self, time: Duration, done: usize) -> bool {
-        let left = self.expected.saturating_sub(done);
-        let rest = time.mul_f64(left as f64 / done.max(1) as f64);
-        time >= LONG || (time >= ALONE && rest >= REST)
     }
 
     fn take_helper(&self) {
@@ -251,6 +244,13 @@ impl<I: Items, W: Work<Item = I::Item>> Ordered<I, W> {
             drop(leaves);
         }));
     }
+}
+
+/// Returns whether helpers may come after this time, in which some of the expected items were done.
+fn is_long(time: Duration, done: usize, expected: usize) -> bool {
+    let left = expected.saturating_sub(done) as f64;
+    let rest = time.as_secs_f64() * left / done.max(1) as f64;
+    time >= LONG || (time >= ALONE && rest >= REST.as_secs_f64())
 }
 
 /// Ends the helpers. Nothing of the query is in use after they were waited for.

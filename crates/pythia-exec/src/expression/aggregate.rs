@@ -123,6 +123,11 @@ impl CompiledAggregate {
         argument.is_some_and(CompiledExpression::draws)
     }
 
+    /// Returns whether repeated rows of a group are left out, in a set of its own.
+    pub fn is_distinct(&self) -> bool {
+        self.distinct
+    }
+
     /// Returns accumulators without rows, one for each of the aggregates.
     pub fn accumulators(aggregates: &Arc<[Self]>) -> Vec<Accumulator> {
         let accumulator = |place: usize| Accumulator {

@@ -24,6 +24,8 @@ use crate::limits::governor::Held;
 const VALUES_MAX: usize = 1 << 16;
 /// Maximum number of rows that wait.
 const WAITING_MAX: usize = 1 << 16;
+/// Rows that wait get one of this many parts of the memory that is left.
+const WAITING_SHARE: usize = 16;
 /// Approximate memory of a kept value in bytes, with the free places of the table and the list.
 const VALUE_BYTES: usize = 2 * (size_of::<(u64, u32)>() + size_of::<Kept>());
 /// Memory of a row that waits, in bytes, with the value that it may need.
@@ -93,8 +95,8 @@ impl Memo {
         let rows = self.ids.len() + groups.len();
         let bytes = self.numbers.len() * VALUE_BYTES + rows * ROW_BYTES;
         if bytes > self.held.bytes() {
-            // The other half is for evaluation.
-            let has_memory = self.held.left() + self.held.bytes() >= 2 * bytes;
+            // The rest is for evaluation, and for the memos of other parts.
+            let has_memory = self.held.left() + self.held.bytes() >= WAITING_SHARE * bytes;
             if !has_memory || self.held.set(bytes).is_err() {
                 return false;
             }

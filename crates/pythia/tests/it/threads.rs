@@ -60,7 +60,8 @@ const QUERIES: &[&str] = &[
     "SELECT ?g (COUNT(*) AS ?c) (SUM(?r) AS ?t) (AVG(?r) AS ?a) (MIN(?m) AS ?first) (SAMPLE(?s) AS ?one) \
      { ?s <http://e/group> ?g ; <http://e/ratio> ?r ; <http://e/name> ?m } GROUP BY ?g",
     "SELECT (SUM(?r * ?v) AS ?t) (GROUP_CONCAT(?v) AS ?all) { ?s <http://e/value> ?v ; <http://e/ratio> ?r ; <http://e/link> ?l }",
-    "SELECT ?g ?v (COUNT(*) AS ?c) (SUM(?r) AS ?t) (COUNT(DISTINCT ?o) AS ?d) (GROUP_CONCAT(?p) AS ?all) \
+    "SELECT ?g ?v (COUNT(DISTINCT ?o) AS ?d) { ?s <http://e/group> ?g ; <http://e/value> ?v ; ?p ?o } GROUP BY ?g ?v",
+    "SELECT ?g ?v (COUNT(*) AS ?c) (SUM(?r) AS ?t) (SAMPLE(?o) AS ?d) (GROUP_CONCAT(?p) AS ?all) \
      { ?s <http://e/group> ?g ; <http://e/value> ?v ; <http://e/ratio> ?r . ?s ?p ?o } GROUP BY ?g ?v",
     "SELECT ?g (COUNT(*) AS ?c) (AVG(?r) AS ?t) { ?s <http://e/group> ?g ; <http://e/ratio> ?r . ?s ?p ?o } GROUP BY ?g",
     "SELECT DISTINCT ?v ?g { ?s <http://e/value> ?v ; <http://e/next> ?n . ?n <http://e/group> ?g }",

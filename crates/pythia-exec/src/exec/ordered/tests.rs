@@ -145,3 +145,16 @@ fn helpers_wait_for_a_slow_reader_and_end_with_it() {
     drop(ordered);
     cores.wait_until_idle();
 }
+
+#[test]
+fn helpers_come_when_the_work_is_long_or_much_is_left() {
+    let micros = Duration::from_micros;
+    assert!(!is_long(micros(100), 1, usize::MAX));
+    assert!(is_long(micros(400), 1, usize::MAX));
+    assert!(is_long(micros(400), 2, 8));
+    assert!(!is_long(micros(400), 6, 8), "little is left");
+    assert!(!is_long(micros(400), 8, 2));
+    assert!(is_long(micros(1000), 6, 8));
+    // Nobody knows how many items there are, and the first took long.
+    assert!(is_long(Duration::from_secs(100), 1, usize::MAX));
+}

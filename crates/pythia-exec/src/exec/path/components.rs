@@ -239,7 +239,7 @@ impl<'a> Unions<'a> {
         let mut counters = vec![Held::new(self.governor)];
         while counters.len() < most {
             let mut held = Held::new(self.governor);
-            if held.set(bytes).is_err() {
+            if bytes > self.governor.memory_left() / 4 || held.set(bytes).is_err() {
                 break;
             }
             counters.push(held);

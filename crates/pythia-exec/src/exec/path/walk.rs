@@ -29,6 +29,9 @@ use crate::plan::automaton::{Automaton, Edges, Transition};
 
 /// Number of nodes whose links are read together: enough to keep the device busy, few enough to hold.
 const NODES: usize = 1024;
+/// Minimum number of nodes whose links are read together, and the expected number of links from which on they are fewer.
+const NODES_MIN: usize = 16;
+const LINKS: f64 = 131_072.0;
 /// Number of nodes of a part of a column that is read by one thread. Fronts of more nodes and visits are divided.
 const COLUMN_NODES: usize = 8192;
 /// Number of visits from which on they are in parts, and new ones are added many together.
@@ -191,9 +194,8 @@ impl Visited {
         }
     }
 
-    /// Adds visits on all free cores, and returns which of them are new.
+    /// Adds visits to all parts on all free cores, and returns which of them are new.
     fn insert_all(&mut self, visits: &[Visit]) -> Result<Vec<bool>, QueryError> {
-        self.divide()?;
         let cores = self.governor.cores();
         let ranges: Vec<&[Visit]> = visits.chunks(ROWS_MIN).collect();
         let parted = fork(cores, ranges.len(), |range| {
@@ -357,6 +359,9 @@ impl<'a> Wave<'a> {
         visits: &[Visit],
         arrived: Arrived<'_>,
     ) -> Result<ControlFlow<()>, QueryError> {
+        if self.visited.visits >= MANY_VISITS {
+            self.visited.divide()?;
+        }
         if visits.len() < ROWS_MIN || self.visited.visits < MANY_VISITS {
             for &visit in visits {
                 if self.visit(visit, arrived)?.is_break() {
@@ -430,15 +435,24 @@ impl<'a> Wave<'a> {
         let transitions = &self.transitions[front.state as usize];
         let nodes = front.nodes.len();
         let (mut parts, mut expanded) = (Vec::new(), Vec::new());
+        // Each part reads all graphs.
+        let column_nodes = COLUMN_NODES.saturating_mul(self.graphs.len().max(1));
+        let mut links: f64 = 1.0;
         for (place, transition) in transitions.iter().enumerate() {
             if self.is_scan_cheaper(transition, nodes)? {
-                parts.extend(ranges(nodes, COLUMN_NODES).map(|nodes| Part::Column(place, nodes)));
+                parts.extend(ranges(nodes, column_nodes).map(|nodes| Part::Column(place, nodes)));
             } else {
                 expanded.push(place);
+                if nodes > COLUMN_NODES {
+                    let (edges, starts) = transition.counts(self.context.counts())?;
+                    links = links.max(edges / starts.max(1.0));
+                }
             }
         }
         if !expanded.is_empty() {
-            for nodes in ranges(nodes, NODES) {
+            // Each of several threads holds the links of a part.
+            let together = ((LINKS / links) as usize).clamp(NODES_MIN, NODES);
+            for nodes in ranges(nodes, together) {
                 parts.extend(
                     expanded
                         .iter()

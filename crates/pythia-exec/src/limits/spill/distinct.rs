@@ -173,6 +173,11 @@ impl DistinctRows {
                 .for_each(|&place| are_new[place as usize] = true);
             later.extend(offered.put_off);
         }
+        if let Some(&first) = later.iter().min() {
+            // Rows after one that is put off come after it, whichever parts they are in.
+            let after = first..rows as u32;
+            later.extend(after.filter(|&place| std::mem::take(&mut are_new[place as usize])));
+        }
         later.sort_unstable();
         for place in later {
             fill(&mut row, place as usize);
@@ -220,9 +225,11 @@ impl DistinctRows {
         })
     }
 
-    /// Puts a row off to a later pass.
+    /// Puts a row off to a later pass. From the first one on, all new rows are put off.
     fn put_off(&mut self, row: &[u64]) -> Result<(), QueryError> {
         if self.put_off.is_none() {
+            let parts = self.parts.iter_mut();
+            parts.for_each(|part| part.get_mut().is_full = true);
             self.share.require(self.share.buffer_bytes())?;
             self.put_off = Some(Partitions::create(&self.share, self.width)?);
         }
@@ -430,8 +437,10 @@ mod tests {
                 offered += rows.len();
             }
             assert_eq!(distinct.has_put_off(), budget < 1 << 30);
-            let mut last = (0, 0);
+            let mut last = (0, found.last().map_or(0, |row| row[2]));
+            let returned = last.1;
             let each = |pass, row: &[u64]| {
+                assert!(returned < row[2], "new rows come before those put off");
                 assert!(last.0 < pass || last.1 <= row[2]);
                 last = (pass, row[2]);
                 found.push(row.try_into().unwrap());
