@@ -34,8 +34,8 @@ use crate::plan::operators::Aggregation;
 
 /// Maximum number of solutions that are added together.
 const TOGETHER_ROWS: usize = 1 << 16;
-/// If one part has more than one in this many of the first solutions, groups are too few to be divided evenly. Putting solutions
-/// into few groups takes little time, and all cores evaluate arguments.
+/// Largest share of the first solutions that one part may have, as one in this many: with more, groups are too few to be divided
+/// evenly. Adding to few groups takes little time, and all cores evaluate arguments.
 const PART_MAX: usize = 5;
 
 impl Execute for Aggregation {

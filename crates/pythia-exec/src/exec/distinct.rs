@@ -48,7 +48,7 @@ pub(crate) struct EarlyDistinct {
     trial: Arc<Trial>,
 }
 
-/// Whether the removal of duplicates pays, by step. What one of several pipelines side by side finds out, the others need not.
+/// Trials by step: pipelines that run side by side have one in common.
 #[derive(Default)]
 pub(super) struct Trials(Mutex<FxHashMap<CostId, Arc<Trial>>>);
 
@@ -59,7 +59,7 @@ impl Trials {
     }
 }
 
-/// Whether a set was found not to pay.
+/// Records that the early removal of duplicates does not pay.
 #[derive(Default)]
 pub(super) struct Trial(AtomicBool);
 

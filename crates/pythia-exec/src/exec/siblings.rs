@@ -1,4 +1,4 @@
-//! What pipelines of the same steps have in common while they run side by side.
+//! Findings and tables that pipelines of the same steps share while they run side by side.
 
 use super::distinct::Trials;
 use super::hash::Tables;

@@ -475,7 +475,7 @@ pub struct Share {
     operator: Arc<OperatorMemory>,
 }
 
-/// What the parts of an operator hold together.
+/// The memory that all parts of an operator hold.
 #[derive(Debug)]
 struct OperatorMemory {
     governor: Arc<Governor>,

@@ -79,7 +79,7 @@ pub(super) struct Found {
     _held: Held,
 }
 
-/// What readers of a front have in common.
+/// The front and its context, which all readers share.
 pub(super) struct Reading {
     pub(super) front: Arc<Front>,
     /// Those of the front's state.

@@ -19,7 +19,7 @@ use crate::limits::governor::{Governor, Share};
 /// Number of rows for which memory is reserved at a time.
 const ROOM_ROWS: usize = 256;
 
-/// If fewer than one in this many rows were new, and the set is small, the next rows are not divided.
+/// Largest share of new rows, as one in this many, after which rows are not divided while the set is small.
 const KNOWN_PART: usize = 8;
 /// Number of rows of a set that fits into the processor's cache.
 const SMALL_SET: usize = 1 << 15;
