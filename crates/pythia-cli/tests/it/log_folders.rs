@@ -3,9 +3,10 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
-use std::time::{Duration, Instant};
 
-use pythia::{Database, Options, QueryError, StoreError, WriteOptions};
+use pythia::{Options, WriteOptions};
+
+use crate::support::open_once_unlocked;
 
 fn pythia(arguments: &[&str]) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_pythia"));
@@ -35,22 +36,6 @@ fn refused(arguments: &[&str]) -> String {
         "{arguments:?}: {out}{errors}"
     );
     format!("{out}{errors}")
-}
-
-/// Opens a store that this process has just closed. Another test may be starting a process: until that runs
-/// its own program it has this process's locks.
-fn open_once_unlocked(store: &Path, options: &Options) -> Database {
-    let until = Instant::now() + Duration::from_secs(10);
-    loop {
-        match Database::open_with(store, options.clone()) {
-            Err(QueryError::Store(StoreError::Locked { .. } | StoreError::Writing { .. }))
-                if Instant::now() < until =>
-            {
-                std::thread::sleep(Duration::from_millis(1));
-            }
-            opened => return opened.expect("a store"),
-        }
-    }
 }
 
 /// A store as a server makes it with `log_folders` and `log_archive`.

@@ -7,5 +7,6 @@ mod newer_format;
 mod open_files;
 mod salvage;
 mod serve;
+mod support;
 mod update;
 mod version;

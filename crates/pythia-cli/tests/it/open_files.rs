@@ -3,7 +3,9 @@
 use std::path::Path;
 use std::process::{Command, Output};
 
-use pythia::{Compression, Database, MaintenanceOptions, Options, RdfFormat, Source, WriteOptions};
+use pythia::{Compression, MaintenanceOptions, Options, RdfFormat, Source, WriteOptions};
+
+use crate::support::open_once_unlocked;
 
 /// More runs than a store is to have.
 const RUNS: usize = 40;
@@ -32,7 +34,7 @@ fn make_store(path: &Path) {
         }),
         ..Options::default()
     };
-    let database = Database::open_with(path, options).expect("a store");
+    let database = open_once_unlocked(path, &options);
     for number in 1..=RUNS {
         let update = format!("INSERT DATA {{ <http://e/s> <http://e/p> <http://e/{number}> }}");
         database.update(&update).expect("updated");
