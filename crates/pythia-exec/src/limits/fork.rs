@@ -26,6 +26,7 @@ pub(crate) fn fork<T: Send>(
         work: &work,
         parts,
         next: AtomicUsize::new(0),
+        helpers: AtomicUsize::new(0),
         found: Mutex::new(Found {
             results: (0..parts).map(|_| None).collect(),
             error: None,
@@ -33,7 +34,7 @@ pub(crate) fn fork<T: Send>(
         }),
     };
     let helpers = Helpers::default();
-    for _ in 1..parts {
+    let call_helper = || {
         let (leaves, borrowed) = (helpers.one(), (&fork, cores));
         let job: Box<dyn FnOnce() + Send + '_> = Box::new(move || {
             let (fork, cores) = borrowed;
@@ -44,11 +45,18 @@ pub(crate) fn fork<T: Send>(
         // waits for the job before that, even in a panic: it is dropped before `fork` is. The job touches nothing borrowed
         // after it has dropped `leaves`, which also a job does that never runs.
         let job: Job = unsafe { transmute(job) };
-        if !cores.help(job) {
-            break;
+        fork.helpers.fetch_add(1, Ordering::Relaxed);
+        let is_called = cores.help(job);
+        if !is_called {
+            fork.helpers.fetch_sub(1, Ordering::Relaxed);
         }
-    }
-    fork.work(|| true);
+        is_called
+    };
+    fork.work(|| {
+        // A core may become free while this thread works.
+        while cores.are_free() && fork.needs_helper() && call_helper() {}
+        true
+    });
     drop(helpers);
     fork.found.into_inner().outcome()
 }
@@ -58,6 +66,8 @@ struct Fork<'w, T> {
     parts: usize,
     /// The next part to be worked on.
     next: AtomicUsize,
+    /// Number of helpers at work.
+    helpers: AtomicUsize,
     found: Mutex<Found<T>>,
 }
 
@@ -70,6 +80,12 @@ struct Found<T> {
 }
 
 impl<T: Send> Fork<'_, T> {
+    /// Returns whether there are parts left for one more helper.
+    fn needs_helper(&self) -> bool {
+        let taken = self.next.load(Ordering::Relaxed) + self.helpers.load(Ordering::Relaxed);
+        taken + 1 < self.parts
+    }
+
     /// Works on parts until another query needs the core.
     fn help(&self, cores: &Cores) {
         let work = AssertUnwindSafe(|| self.work(|| cores.may_stay()));
@@ -77,6 +93,7 @@ impl<T: Send> Fork<'_, T> {
             self.next.store(self.parts, Ordering::Relaxed);
             self.found.lock().panic = Some(panic);
         }
+        self.helpers.fetch_sub(1, Ordering::Relaxed);
     }
 
     /// Works on parts as long as there are any and the thread may stay.
