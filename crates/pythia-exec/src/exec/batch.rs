@@ -70,6 +70,14 @@ impl Batch {
         }
     }
 
+    /// Appends solutions, whose columns have these slots.
+    pub(crate) fn append_solutions(&mut self, solutions: &RecordBatch, slots: &[usize]) {
+        self.rows += solutions.num_rows();
+        for (column, &slot) in id_columns(solutions).into_iter().zip(slots) {
+            self.columns[slot].extend_from_slice(column);
+        }
+    }
+
     /// Returns the same solutions, not charged for.
     pub(crate) fn copy(&self) -> Self {
         Self {

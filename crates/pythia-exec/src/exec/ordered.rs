@@ -157,6 +157,17 @@ impl<I: Items, W: Work<Item = I::Item>> Ordered<I, W> {
         }
     }
 
+    /// Goes on with more items, about `expected` of them. All results of those before were returned.
+    pub(crate) fn go_on(&mut self, expected: usize, add: impl FnOnce(&mut I)) {
+        let mut items = self.shared.items.lock();
+        add(&mut items);
+        let mut state = self.shared.state.lock();
+        debug_assert!(state.results.is_empty() && state.left.is_empty());
+        self.expected = state.first + expected;
+        self.started = None;
+        state.ended = false;
+    }
+
     /// Returns the next result, or `None` after the last.
     pub(crate) fn next(&mut self) -> Result<Option<W::Output>, QueryError> {
         let shared = Arc::clone(&self.shared);

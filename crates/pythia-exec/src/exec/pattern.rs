@@ -7,9 +7,9 @@ use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
 
 use super::adaptive::Adaptive;
-use super::batch::{Batch, id_columns, record_batch};
+use super::batch::{Batch, record_batch};
 use super::context::QueryContext;
-use super::pieces::{Pieces, cut, pieces, pieces_of};
+use super::pieces::{FedPieces, Pieces, are_divisible, cut, pieces, pieces_of};
 use super::pipeline::build;
 use super::row_source::{Advance, Pipeline};
 use super::solutions::{Execute, NextBatch, Solutions, pull, solutions_of};
@@ -24,6 +24,12 @@ impl Execute for Pattern {
         context: Arc<QueryContext>,
     ) -> Solutions {
         let input = inputs.pop();
+        if are_divisible(&self.steps, &context)
+            && let Some(input) = input
+        {
+            let fed = FedPieces::new(self, input, &schema, &context);
+            return solutions_of(schema, Running::Fed(Box::new(fed)));
+        }
         if input.is_none() {
             if let Some(adaptive) = Adaptive::of(self, &context) {
                 let start = Start {
@@ -64,6 +70,7 @@ enum Running {
     Start(Option<Box<Start>>),
     Whole(Box<Whole>),
     Pieces(Box<Pieces>),
+    Fed(Box<FedPieces>),
 }
 
 impl NextBatch for Running {
@@ -78,6 +85,7 @@ impl NextBatch for Running {
             Self::Start(_) => Ok(None),
             Self::Whole(whole) => whole.next().await,
             Self::Pieces(pieces) => pieces.next(),
+            Self::Fed(pieces) => pieces.next().await,
         }
     }
 }
@@ -167,10 +175,7 @@ impl Whole {
                 return Ok(None);
             };
             let mut seed = Batch::empty(self.width);
-            seed.rows = solutions.num_rows();
-            for (column, &slot) in id_columns(&solutions).into_iter().zip(&self.input_slots) {
-                seed.columns[slot] = column.to_vec();
-            }
+            seed.append_solutions(&solutions, &self.input_slots);
             self.pipeline.feed(seed);
         }
     }

@@ -5,7 +5,7 @@
 //! ```
 //!
 //! A pattern's pipeline is cut behind the first step with many solutions, and behind the last that works on all of them
-//! together. See [`super::ordered`] for the threads.
+//! together. If the pattern takes its solutions from an input, these are cut. See [`super::ordered`] for the threads.
 
 use std::sync::Arc;
 
@@ -20,6 +20,7 @@ use super::pattern::output_of;
 use super::pipeline::build;
 use super::row_source::Pipeline;
 use super::siblings::Siblings;
+use super::solutions::{Solutions, pull};
 use crate::error::QueryError;
 use crate::plan::expression::SlotExpression;
 use crate::plan::operators::Pattern;
@@ -32,6 +33,12 @@ const PIECE_ROWS: f64 = 65_536.0;
 /// Minimum and maximum number of solutions of a piece. Steps look up many of them together.
 const PIECE_ROWS_MIN: f64 = 64.0;
 const PIECE_ROWS_MAX: f64 = 8_192.0;
+/// Maximum number of solutions of an input that are cut together, and the number of pieces. Those of the first batch are
+/// cut first, since they may be enough.
+const INPUT_ROWS: usize = 1 << 16;
+const INPUT_PIECES: usize = 16;
+/// Minimum number of solutions of a piece of them.
+const INPUT_PIECE_MIN: usize = 1024;
 
 /// The solutions of a pattern that is cut.
 pub(super) type Pieces = Ordered<First, Others>;
@@ -94,6 +101,11 @@ fn merging(steps: &[Step]) -> usize {
     let is_merge = |step: &Step| matches!(step.kind, StepKind::Merged(_));
     let last = steps[..before].iter().rposition(is_merge);
     last.map_or(0, |last| last + 1)
+}
+
+/// Returns whether several threads may run all of the steps for the solutions of an input, and the steps are not measured.
+pub(super) fn are_divisible(steps: &[Step], context: &QueryContext) -> bool {
+    context.profile.is_none() && steps.iter().all(is_divisible)
 }
 
 /// Returns whether several threads may run a step, each for some of the solutions, as well as one for all of them.
@@ -159,6 +171,68 @@ pub(super) fn pieces_of(
     Ordered::new(first, cut.pieces, others, context.governor())
 }
 
+/// A pattern whose input is cut.
+pub(super) struct FedPieces {
+    pieces: Pieces,
+    input: Solutions,
+    /// The slot of each column of the input.
+    slots: Vec<usize>,
+    width: usize,
+    /// Number of solutions that are cut together.
+    together: usize,
+    context: Arc<QueryContext>,
+}
+
+impl FedPieces {
+    /// Starts a pattern with an input. Its steps must be [divisible](are_divisible).
+    pub(super) fn new(
+        pattern: &Pattern,
+        input: Solutions,
+        schema: &SchemaRef,
+        context: &Arc<QueryContext>,
+    ) -> Self {
+        let cut = Cut {
+            first: 0,
+            rows: INPUT_PIECE_MIN,
+            pieces: 0,
+        };
+        let nothing = (Pipeline::new(Vec::new(), context), None);
+        Self {
+            pieces: pieces_of(pattern, cut, nothing, &Arc::default(), schema, context),
+            input,
+            slots: pattern.input.clone(),
+            width: pattern.slots.len(),
+            together: 1,
+            context: Arc::clone(context),
+        }
+    }
+
+    /// Returns the next solutions.
+    pub(super) async fn next(&mut self) -> Result<Option<RecordBatch>, QueryError> {
+        loop {
+            self.context.check()?;
+            if let Some(solutions) = self.pieces.next()? {
+                return Ok(Some(solutions));
+            }
+            let mut batch = Batch::empty(self.width);
+            while batch.rows < self.together
+                && let Some(solutions) = pull(&mut self.input).await?
+            {
+                batch.append_solutions(&solutions, &self.slots);
+                batch.charge(self.context.governor())?;
+            }
+            if batch.rows == 0 {
+                return Ok(None);
+            }
+            let most = self.context.governor().batch_rows(self.width);
+            self.together = (4 * batch.rows).min(INPUT_ROWS).min(most);
+            let rows = batch.rows.div_ceil(INPUT_PIECES).max(INPUT_PIECE_MIN);
+            let pieces = batch.rows.div_ceil(rows);
+            self.pieces.go_on(pieces, |first| first.take(batch, rows));
+        }
+    }
+}
+
 /// The first steps, whose solutions are cut.
 pub(super) struct First {
     pipeline: Pipeline,
@@ -167,6 +241,13 @@ pub(super) struct First {
     current: Batch,
     /// Number of the current solutions that were given out.
     given: usize,
+}
+
+impl First {
+    /// Takes solutions of an input, to be cut into pieces of this many.
+    fn take(&mut self, solutions: Batch, rows: usize) {
+        (self.current, self.given, self.rows) = (solutions, 0, rows);
+    }
 }
 
 impl Items for First {

@@ -48,6 +48,10 @@ fn with_threads(data: &str, threads: usize) -> Database {
     database_with(data, options)
 }
 
+/// A query whose long part, a pattern, takes its solutions from an operator.
+const FED: &str = "SELECT (COUNT(*) AS ?c) { { SELECT ?n { ?x <http://e/link> ?n } LIMIT 16000 } \
+     ?s <http://e/next> ?n ; <http://e/group> ?g ; <http://e/value> ?v }";
+
 /// One query for each kind of step and each operator that reads many solutions.
 const QUERIES: &[&str] = &[
     "SELECT * { ?s ?p ?o }",
@@ -74,6 +78,8 @@ const QUERIES: &[&str] = &[
     "SELECT ?s ?n ?m { ?s <http://e/next> ?n . ?n <http://e/name> ?m } LIMIT 7000",
     "SELECT (COUNT(*) AS ?n) { ?s <http://e/next>/<http://e/group> ?g . ?o <http://e/group> ?g ; <http://e/value> 7 }",
     "SELECT ?s ?o { ?s <http://e/next> ?n . ?n <http://e/next>+ ?o . ?s <http://e/value> 5 }",
+    FED,
+    "SELECT ?s ?n ?l { { SELECT DISTINCT ?n { ?x <http://e/link> ?n } } ?s <http://e/next> ?n OPTIONAL { ?s <http://e/link> ?l } }",
     "SELECT ?s ?t { ?s <http://e/name> ?m . ?s <http://e/next> ?n BIND(STRDT(CONCAT(?m, STR(?n)), <http://e/t>) AS ?t) }",
 ];
 
@@ -111,6 +117,13 @@ fn results_and_their_order_do_not_depend_on_the_number_of_threads() {
     // Most of them are not over before helpers come.
     let queries = QUERIES.len() as u64;
     assert!(helped.usage().helped > queries, "{:?}", helped.usage());
+}
+
+#[test]
+fn several_threads_work_on_the_solutions_of_an_input() {
+    let database = with_threads(&data(), 4);
+    text(&database, FED, ResultFormat::Csv);
+    assert!(database.usage().helped > 0);
 }
 
 #[test]

@@ -111,6 +111,26 @@ fn results_come_in_the_order_of_the_items_with_any_number_of_threads() {
 }
 
 #[test]
+fn more_items_may_come_after_the_last() {
+    for limit in [1, 2, 5] {
+        let cores = cores(limit);
+        let query = cores.compute();
+        let (mut ordered, _) = repeats(0..30, None, &cores);
+        assert_eq!(all(&mut ordered).0, expected(0..30));
+        for start in [30, 130, 230] {
+            let numbers = start..start + 100;
+            ordered.go_on(100, |items| items.0 = numbers.clone());
+            assert_eq!(all(&mut ordered).0, expected(numbers), "{limit} threads");
+        }
+        ordered.go_on(0, |_| ());
+        assert!(all(&mut ordered).0.is_empty());
+        drop((ordered, query));
+        cores.wait_until_idle();
+        assert_eq!(cores.jobs() > 0, limit > 1);
+    }
+}
+
+#[test]
 fn an_error_comes_behind_the_results_before_it() {
     for fails_at in 100..140 {
         let cores = cores(1 + fails_at % 3);
