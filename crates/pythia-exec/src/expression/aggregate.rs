@@ -285,7 +285,8 @@ impl Accumulator {
             return Ok(false);
         };
         let rows = memo.take(argument, context)?;
-        let number = |row: usize| memo.number(rows.places[row]);
+        let mut numbers = rows.numbers();
+        let number = |_| numbers.next().flatten();
         self.state.add_numbers(&rows.groups, context, number)?;
         Ok(rows.pays)
     }
@@ -477,7 +478,7 @@ impl Accumulated {
         &mut self,
         groups: &[u32],
         context: &EvaluationContext,
-        number: impl Fn(usize) -> Option<Value<'v>>,
+        number: impl FnMut(usize) -> Option<Value<'v>>,
     ) -> Result<(), QueryError> {
         let new = || Held::new(context.governor());
         match self {
@@ -777,7 +778,7 @@ fn add_numbers<'v, T: Total>(
     (sums, held): (&mut [T], &mut Held),
     groups: &[u32],
     context: &EvaluationContext,
-    number: impl Fn(usize) -> Option<Value<'v>>,
+    mut number: impl FnMut(usize) -> Option<Value<'v>>,
 ) -> Result<(), QueryError> {
     for (row, &group) in groups.iter().enumerate() {
         let sum = &mut sums[group as usize];

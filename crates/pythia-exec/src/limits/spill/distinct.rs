@@ -12,7 +12,7 @@ use super::partition::Partitions;
 use super::rows::RowRun;
 use super::table::{RowSet, hash_ids};
 use crate::error::QueryError;
-use crate::limits::exchange::{PARTS, PARTS_BYTES_MIN, Parted, ROWS_MIN, part_of};
+use crate::limits::exchange::{Divided, PARTS, PARTS_BYTES_MIN, Parted, ROWS_MIN, part_of};
 use crate::limits::fork::fork;
 use crate::limits::governor::{Governor, Share};
 
@@ -197,28 +197,23 @@ impl DistinctRows {
     /// Adds rows to all parts on all free cores.
     fn offer_parted(&self, keys: &[&[u64]], rows: usize) -> Result<Vec<PartOffered>, QueryError> {
         let cores = self.share.governor().cores();
-        let ranges = rows.div_ceil(ROWS_MIN);
-        let parted = fork(cores, ranges, |range| {
-            let rows = range * ROWS_MIN..((range + 1) * ROWS_MIN).min(rows);
+        let divided = Divided::new(cores, rows, |rows| {
             let keys: Vec<&[u64]> = keys.iter().map(|column| &column[rows.clone()]).collect();
-            Ok(Parted::of(&keys, rows.len()))
+            Parted::of(&keys, rows.len())
         })?;
         fork(cores, self.parts.len(), |part| {
+            self.share.governor().check()?;
             let mut set = self.parts[part].lock();
             let mut offered = PartOffered::default();
             let mut key = vec![0; self.key_width];
-            for (range, parted) in parted.iter().enumerate() {
-                self.share.governor().check()?;
-                for &row in parted.rows(part) {
-                    let row = row + (range * ROWS_MIN) as u32;
-                    for (id, column) in key.iter_mut().zip(keys) {
-                        *id = column[row as usize];
-                    }
-                    match set.offer(hash_ids(key.iter().copied(), 0), &key)? {
-                        Offered::New => offered.new.push(row),
-                        Offered::Seen => {}
-                        Offered::PutOff => offered.put_off.push(row),
-                    }
+            for row in divided.rows(part) {
+                for (id, column) in key.iter_mut().zip(keys) {
+                    *id = column[row];
+                }
+                match set.offer(hash_ids(key.iter().copied(), 0), &key)? {
+                    Offered::New => offered.new.push(row as u32),
+                    Offered::Seen => {}
+                    Offered::PutOff => offered.put_off.push(row as u32),
                 }
             }
             Ok(offered)
