@@ -15,6 +15,9 @@ use crate::exec::several_graphs::{self, Scanning};
 use crate::limits::governor::{Governor, Held};
 use crate::plan::automaton::{Edges, Transition};
 
+/// Number of visits that are made together, unless one node has more.
+const VISITS: usize = 16_384;
+
 /// Visits in one state, by node.
 pub(super) struct Front {
     pub(super) state: u32,
@@ -71,11 +74,13 @@ impl Items for vec::IntoIter<Part> {
 }
 
 /// Links of a transition.
-pub(super) struct Found {
-    pub(super) transition: usize,
+struct Found {
+    transition: usize,
     /// The place of each link's node in the front.
-    pub(super) sources: Vec<u32>,
-    pub(super) targets: Vec<u64>,
+    sources: Vec<u32>,
+    targets: Vec<u64>,
+    /// Number of links that were followed.
+    followed: usize,
     _held: Held,
 }
 
@@ -88,11 +93,13 @@ pub(super) struct Reading {
     pub(super) context: Arc<QueryContext>,
 }
 
-/// Reads links of a front.
+/// Reads links of a front, and makes visits over them.
 pub(super) struct Links {
     reading: Arc<Reading>,
     part: Option<Part>,
     column: Option<Column>,
+    /// Links that were read.
+    found: Option<Found>,
 }
 
 /// A column that is being read.
@@ -111,6 +118,7 @@ impl Links {
             reading: Arc::clone(reading),
             part: None,
             column: None,
+            found: None,
         }
     }
 
@@ -155,6 +163,7 @@ impl Links {
             transition: place,
             sources,
             targets,
+            followed: 0,
             _held: held,
         })
     }
@@ -210,21 +219,15 @@ impl Links {
             transition: column.transition,
             sources,
             targets,
+            followed: 0,
             _held: Held::new(self.reading.context.governor()),
         }))
     }
 }
 
-impl Work for Links {
-    type Item = Part;
-    type Output = Found;
-
-    fn begin(&mut self, part: Part) {
-        self.part = Some(part);
-    }
-
-    fn next(&mut self) -> Result<Option<Found>, QueryError> {
-        self.reading.context.check()?;
+impl Links {
+    /// Returns the next links of the part.
+    fn find(&mut self) -> Result<Option<Found>, QueryError> {
         match self.part.take() {
             Some(Part::Nodes(transition, nodes)) => {
                 return self.expand(transition, nodes).map(Some);
@@ -244,8 +247,52 @@ impl Work for Links {
         Ok(found)
     }
 
-    fn bytes(found: &Found) -> usize {
-        found.sources.len() * (size_of::<u32>() + size_of::<u64>())
+    /// Makes the next visits over links.
+    fn follow(&self, found: &mut Found) -> Vec<Visit> {
+        let state = self.reading.transitions[found.transition].target as u32;
+        let left = found.targets.len() - found.followed;
+        let mut visits = Vec::with_capacity(left.min(VISITS));
+        while visits.len() < VISITS && found.followed < found.targets.len() {
+            let source = found.sources[found.followed] as usize;
+            let node = TermId(found.targets[found.followed]);
+            let before = self.reading.front.visits_of(source).iter();
+            visits.extend(before.map(|visit| Visit {
+                state,
+                start: visit.start,
+                node,
+            }));
+            found.followed += 1;
+        }
+        visits
+    }
+}
+
+impl Work for Links {
+    type Item = Part;
+    type Output = Vec<Visit>;
+
+    fn begin(&mut self, part: Part) {
+        self.part = Some(part);
+    }
+
+    fn next(&mut self) -> Result<Option<Vec<Visit>>, QueryError> {
+        self.reading.context.check()?;
+        let mut found = match self.found.take() {
+            Some(found) => found,
+            None => match self.find()? {
+                Some(found) => found,
+                None => return Ok(None),
+            },
+        };
+        let visits = self.follow(&mut found);
+        if found.followed < found.targets.len() {
+            self.found = Some(found);
+        }
+        Ok(Some(visits))
+    }
+
+    fn bytes(visits: &Vec<Visit>) -> usize {
+        visits.len() * size_of::<Visit>()
     }
 }
 

@@ -122,7 +122,9 @@ impl<'a> Meeting<'a> {
             for &state in &accepting {
                 let end = Visit::start(number, self.objects[number], state);
                 if flow.is_continue() {
-                    let met = &mut |_: &Visited, visit| self.met_ahead(ahead.visited(), visit);
+                    let met = &mut |_: &Visited, visits: &[Visit]| {
+                        self.met_ahead(ahead.visited(), visits)
+                    };
                     flow = back.visit(end, met)?;
                 }
             }
@@ -130,37 +132,49 @@ impl<'a> Meeting<'a> {
         // Once one search is over, it has found all pairs.
         while flow.is_continue() && !ahead.is_over() && !back.is_over() {
             flow = if ahead.links_expected()? <= back.links_expected()? {
-                ahead.step(&mut |_, visit| self.met_back(back.visited(), visit))?
+                ahead.step(&mut |_, visits| self.met_back(back.visited(), visits))?
             } else {
-                back.step(&mut |_, visit| self.met_ahead(ahead.visited(), visit))?
+                back.step(&mut |_, visits| self.met_ahead(ahead.visited(), visits))?
             };
         }
         Ok((self.found, ahead.visits() + back.visits()))
     }
 
-    /// Tests whether the search from the ends has made this visit of the search from the starts.
-    fn met_back(&mut self, back: &Visited, visit: Visit) -> Result<ControlFlow<()>, QueryError> {
-        for object in 0..self.objects.len() as u32 {
-            let there = Visit {
-                start: object,
-                ..visit
-            };
-            if self.wanted.contains(&(visit.start, object)) && back.contains(there) {
-                self.meet(visit.start, object);
+    /// Looks for visits of the search from the starts that the search from the ends has made.
+    fn met_back(
+        &mut self,
+        back: &Visited,
+        visits: &[Visit],
+    ) -> Result<ControlFlow<()>, QueryError> {
+        for &visit in visits {
+            for object in 0..self.objects.len() as u32 {
+                let there = Visit {
+                    start: object,
+                    ..visit
+                };
+                if self.wanted.contains(&(visit.start, object)) && back.contains(there) {
+                    self.meet(visit.start, object);
+                }
             }
         }
         self.flow()
     }
 
-    /// Tests whether the search from the starts has made this visit of the search from the ends.
-    fn met_ahead(&mut self, ahead: &Visited, visit: Visit) -> Result<ControlFlow<()>, QueryError> {
-        for subject in 0..self.subjects.len() as u32 {
-            let there = Visit {
-                start: subject,
-                ..visit
-            };
-            if self.wanted.contains(&(subject, visit.start)) && ahead.contains(there) {
-                self.meet(subject, visit.start);
+    /// Looks for visits of the search from the ends that the search from the starts has made.
+    fn met_ahead(
+        &mut self,
+        ahead: &Visited,
+        visits: &[Visit],
+    ) -> Result<ControlFlow<()>, QueryError> {
+        for &visit in visits {
+            for subject in 0..self.subjects.len() as u32 {
+                let there = Visit {
+                    start: subject,
+                    ..visit
+                };
+                if self.wanted.contains(&(subject, visit.start)) && ahead.contains(there) {
+                    self.meet(subject, visit.start);
+                }
             }
         }
         self.flow()

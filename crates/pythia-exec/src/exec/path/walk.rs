@@ -3,7 +3,7 @@
 //! column is read instead.
 //!
 //! ```text
-//! frontier → links of parts of it, on any thread → visits, in order → those that are new, in parts by their hash, on any thread
+//! frontier → visits over the links of parts of it, on any thread → those that are new, in parts by their hash, on any thread
 //! ```
 //!
 //! The visits and their order do not depend on the number of threads.
@@ -17,11 +17,11 @@ use pythia_rdf::TermId;
 use pythia_store::GraphFilter;
 use rustc_hash::FxHashSet;
 
-use super::links::{Found, Front, Links, Part, Reading};
+use super::links::{Front, Links, Part, Reading};
 use crate::error::QueryError;
 use crate::exec::context::QueryContext;
 use crate::exec::ordered::{Ordered, Work};
-use crate::limits::exchange::{PARTS, Parted, ROWS_MIN, part_of};
+use crate::limits::exchange::{Divided, PARTS, Parted, ROWS_MIN, part_of};
 use crate::limits::fork::fork;
 use crate::limits::governor::{Governor, Held};
 use crate::limits::spill::table::hash_ids;
@@ -36,8 +36,8 @@ const LINKS: f64 = 131_072.0;
 const COLUMN_NODES: usize = 8192;
 /// Number of visits from which on they are in parts, and new ones are added many together.
 const MANY_VISITS: u64 = 1 << 15;
-/// Maximum number of visits that are added together.
-const ARRIVING_MAX: usize = 1 << 16;
+/// Number of visits that are added together, if there are many.
+const ARRIVING: usize = 1 << 15;
 
 /// Number of rows of a column that can be read in the time of visiting a node's tuple.
 const ROWS_PER_VISIT: u64 = 20;
@@ -197,22 +197,17 @@ impl Visited {
     /// Adds visits to all parts on all free cores, and returns which of them are new.
     fn insert_all(&mut self, visits: &[Visit]) -> Result<Vec<bool>, QueryError> {
         let cores = self.governor.cores();
-        let ranges: Vec<&[Visit]> = visits.chunks(ROWS_MIN).collect();
-        let parted = fork(cores, ranges.len(), |range| {
-            let visits = ranges[range];
-            let hash = |row: usize| NearbyVisits::of(visits[row]).hash();
-            Ok(Parted::by(visits.len(), hash))
+        let divided = Divided::new(cores, visits.len(), |rows| {
+            let visits = &visits[rows];
+            Parted::by(visits.len(), |row| NearbyVisits::of(visits[row]).hash())
         })?;
         let new = fork(cores, PARTS, |part| {
             let mut groups = self.parts[part].lock();
             let mut new = Vec::new();
-            for (range, parted) in parted.iter().enumerate() {
-                for &row in parted.rows(part) {
-                    let place = range * ROWS_MIN + row as usize;
-                    let group = NearbyVisits::of(visits[place]);
-                    if groups.insert(group.hash(), group)? {
-                        new.push(place);
-                    }
+            for place in divided.rows(part) {
+                let group = NearbyVisits::of(visits[place]);
+                if groups.insert(group.hash(), group)? {
+                    new.push(place);
                 }
             }
             Ok(new)
@@ -283,8 +278,8 @@ pub(super) struct Wave<'a> {
     front_held: Held,
 }
 
-/// Called for each new visit. The search ends with `Break`.
-type Arrived<'f> = &'f mut dyn FnMut(&Visited, Visit) -> Result<ControlFlow<()>, QueryError>;
+/// Called for new visits, in order. The search ends with `Break`.
+type Arrived<'f> = &'f mut dyn FnMut(&Visited, &[Visit]) -> Result<ControlFlow<()>, QueryError>;
 
 impl<'a> Wave<'a> {
     pub(super) fn new(
@@ -336,7 +331,7 @@ impl<'a> Wave<'a> {
 
     /// Adds a visit without calling back.
     pub(super) fn begin(&mut self, visit: Visit) -> Result<(), QueryError> {
-        let arrived = &mut |_: &Visited, _| Ok(ControlFlow::Continue(()));
+        let arrived = &mut |_: &Visited, _: &[Visit]| Ok(ControlFlow::Continue(()));
         self.visit(visit, arrived).map(|_| ())
     }
 
@@ -350,7 +345,7 @@ impl<'a> Wave<'a> {
             return Ok(ControlFlow::Continue(()));
         }
         push(&mut self.front, visit, &mut self.front_held)?;
-        arrived(&self.visited, visit)
+        arrived(&self.visited, &[visit])
     }
 
     /// Adds the visits that are new, in order.
@@ -371,15 +366,13 @@ impl<'a> Wave<'a> {
             return Ok(ControlFlow::Continue(()));
         }
         let are_new = self.visited.insert_all(visits)?;
+        let before = self.front.len();
         for (&visit, is_new) in visits.iter().zip(are_new) {
             if is_new {
                 push(&mut self.front, visit, &mut self.front_held)?;
-                if arrived(&self.visited, visit)?.is_break() {
-                    return Ok(ControlFlow::Break(()));
-                }
             }
         }
-        Ok(ControlFlow::Continue(()))
+        arrived(&self.visited, &self.front[before..])
     }
 
     /// Follows all transitions from the current front.
@@ -396,7 +389,7 @@ impl<'a> Wave<'a> {
                     let (count, governor) = (parts.len(), self.context.governor());
                     let links = move || Links::new(&reading);
                     let mut found = Ordered::new(parts, count, links, governor);
-                    self.follow(&front, || found.next(), arrived)?
+                    self.follow(|| found.next(), arrived)?
                 }
                 false => {
                     let mut links = Links::new(&reading);
@@ -411,7 +404,7 @@ impl<'a> Wave<'a> {
                             }
                         }
                     };
-                    self.follow(&front, found, arrived)?
+                    self.follow(found, arrived)?
                 }
             };
             if flow.is_break() {
@@ -463,35 +456,18 @@ impl<'a> Wave<'a> {
         Ok(parts)
     }
 
-    /// Arrives over all links of a front, which `next` returns.
+    /// Makes all visits over the links of a front, which `next` returns.
     fn follow(
         &mut self,
-        front: &Front,
-        mut next: impl FnMut() -> Result<Option<Found>, QueryError>,
+        mut next: impl FnMut() -> Result<Option<Vec<Visit>>, QueryError>,
         arrived: Arrived<'_>,
     ) -> Result<ControlFlow<()>, QueryError> {
-        let transitions = &self.transitions[front.state as usize];
         let mut arriving = Vec::new();
-        while let Some(found) = next()? {
+        while let Some(visits) = next()? {
             self.context.check()?;
-            let state = transitions[found.transition].target as u32;
-            for (&source, &target) in found.sources.iter().zip(&found.targets) {
-                let visits = front.visits_of(source as usize).iter();
-                let node = TermId(target);
-                arriving.extend(visits.map(|visit| Visit {
-                    state,
-                    start: visit.start,
-                    node,
-                }));
-                if arriving.len() >= ARRIVING_MAX {
-                    if self.visit_all(&arriving, arrived)?.is_break() {
-                        return Ok(ControlFlow::Break(()));
-                    }
-                    arriving.clear();
-                }
-            }
+            arriving.extend_from_slice(&visits);
             // Whoever waits for one of few visits learns of it at once.
-            if arriving.len() >= ROWS_MIN || self.visited.visits < MANY_VISITS {
+            if arriving.len() >= ARRIVING || self.visits() < MANY_VISITS {
                 if self.visit_all(&arriving, arrived)?.is_break() {
                     return Ok(ControlFlow::Break(()));
                 }
@@ -576,31 +552,31 @@ pub(super) fn search(
         },
         held: Held::new(context.governor()),
     };
-    let mut arrived = |visited: &Visited, visit: Visit| {
+    let mut arrived = |visited: &Visited, visits: &[Visit]| {
         if visited.visits > visits_max {
             return Ok(ControlFlow::Break(()));
         }
-        if !automaton.accepting[visit.state as usize] {
-            return Ok(ControlFlow::Continue(()));
-        }
-        let pair = (visit.start, visit.node);
-        if let Wanted::Some(wanted) = &mut wanted {
-            if wanted.remove(&pair) {
-                reached.push(pair)?;
+        let accepts = |visit: &&Visit| automaton.accepting[visit.state as usize];
+        for &visit in visits.iter().filter(accepts) {
+            let pair = (visit.start, visit.node);
+            if let Wanted::Some(wanted) = &mut wanted {
+                if wanted.remove(&pair) {
+                    reached.push(pair)?;
+                }
+                if wanted.is_empty() {
+                    return Ok(ControlFlow::Break(()));
+                }
+                continue;
             }
-            return Ok(match wanted.is_empty() {
-                true => ControlFlow::Break(()),
-                false => ControlFlow::Continue(()),
-            });
-        }
-        let is_new = match &mut accepted {
-            Some(accepted) => accepted.insert(Visit { state: 0, ..visit })?,
-            None => true,
-        };
-        match wanted {
-            Wanted::Counts => reached.counts[visit.start as usize] += u64::from(is_new),
-            _ if is_new => reached.push(pair)?,
-            _ => {}
+            let is_new = match &mut accepted {
+                Some(accepted) => accepted.insert(Visit { state: 0, ..visit })?,
+                None => true,
+            };
+            match wanted {
+                Wanted::Counts => reached.counts[visit.start as usize] += u64::from(is_new),
+                _ if is_new => reached.push(pair)?,
+                _ => {}
+            }
         }
         Ok(ControlFlow::Continue(()))
     };
