@@ -1,10 +1,15 @@
 //! Writing a dictionary from sorted keys.
 //!
-//! The caller's thread only copies keys into batches; a thread of the writer front-codes, compresses and packs them,
-//! and writes the pages. Batches are split by bytes alone and encoded in order, so the same keys always give the same
-//! file.
+//! ```text
+//! keys → batches → front coding and compression (one thread) → pages, written to the device (another thread)
+//! ```
+//!
+//! The caller's thread only copies keys into batches. Batches are split by bytes alone and encoded in order, so the same keys
+//! always give the same file.
 
+use std::fmt::{self, Debug};
 use std::panic::resume_unwind;
+use std::sync::Arc;
 use std::thread::{Builder, JoinHandle};
 
 use crossbeam_channel::{Receiver, Sender, bounded};
@@ -24,7 +29,7 @@ use crate::StoreError;
 const BATCH_BYTES: usize = 1 << 20;
 /// Most keys in a batch: short ones cost more than their bytes.
 const BATCH_KEYS: usize = 1 << 16;
-/// Batches that may wait for the encoding thread.
+/// Batches that may wait for each of the threads.
 const BATCHES_WAITING: usize = 2;
 
 /// Kinds with less text than this are not worth a symbol table.
@@ -45,12 +50,18 @@ const LARGE_CHUNK_BYTES: usize = 64 << 10;
 /// Dropping a writer without [`finish`](Self::finish) abandons the file.
 #[derive(Debug)]
 pub struct DictionaryWriter {
-    /// `None` once the encoding thread has been told to end.
+    /// `None` once the threads have been told to end.
     batches: Option<Sender<Batch>>,
     emptied: Receiver<Batch>,
-    thread: Option<JoinHandle<Result<Encoder, StoreError>>>,
+    threads: Option<Threads>,
     batch: Batch,
     next_rank: u64,
+}
+
+#[derive(Debug)]
+struct Threads {
+    coder: JoinHandle<()>,
+    pages: JoinHandle<Result<Encoder, StoreError>>,
 }
 
 /// Keys of one kind, in order.
@@ -62,6 +73,19 @@ struct Batch {
     ends: Vec<usize>,
     /// Whether this is the last batch of a finished writer.
     last: bool,
+    coded: Coded,
+}
+
+/// The keys of a batch, front-coded and compressed.
+#[derive(Debug, Default)]
+struct Coded {
+    /// The symbols that the keys are compressed with; new ones come with their table.
+    symbols: Option<Symbols>,
+    new_table: Option<SymbolTable>,
+    /// The bytes of each key after the prefix that it shares with the one before.
+    suffix_bytes: Vec<u32>,
+    codes: Vec<u8>,
+    ends: Vec<u64>,
 }
 
 impl Batch {
@@ -79,6 +103,7 @@ impl Batch {
         self.ends.clear();
         if self.bytes.capacity() > 4 * BATCH_BYTES {
             self.bytes = Vec::new();
+            self.coded = Coded::default();
         }
     }
 }
@@ -90,16 +115,19 @@ impl DictionaryWriter {
     /// If the page size is not 4 to 64 KiB.
     pub fn new(pages: PageWriter) -> Result<Self, StoreError> {
         let encoder = Encoder::new(pages);
+        let inline_max = inline_key_bytes_max(encoder.directory.page_bytes());
         let (batches, received) = bounded::<Batch>(BATCHES_WAITING);
-        let (recycle, emptied) = bounded(BATCHES_WAITING + 1);
-        let thread = Builder::new()
-            .name("dictionary".to_owned())
-            .spawn(move || encoder.run(&received, &recycle))
-            .map_err(|source| IoError::os("start a thread for", "the dictionary", None, source))?;
+        let (coded, to_write) = bounded::<Batch>(BATCHES_WAITING);
+        let (recycle, emptied) = bounded(2 * BATCHES_WAITING + 2);
+        let coder = move || Coder::new(inline_max).run(&received, &coded);
+        let threads = Threads {
+            coder: thread("dictionary keys", coder)?,
+            pages: thread("dictionary", move || encoder.run(&to_write, &recycle))?,
+        };
         Ok(Self {
             batches: Some(batches),
             emptied,
-            thread: Some(thread),
+            threads: Some(threads),
             batch: Batch::default(),
             next_rank: 0,
         })
@@ -162,7 +190,7 @@ impl DictionaryWriter {
         if sent {
             return Ok(());
         }
-        // The thread has ended too early, so it has an error to report.
+        // The threads have ended too early, so there is an error to report.
         match self.join() {
             Ok(_) => Err(StoreError::Abandoned {
                 what: "the dictionary being written",
@@ -173,13 +201,15 @@ impl DictionaryWriter {
 
     fn join(&mut self) -> Result<Encoder, StoreError> {
         self.batches = None;
-        let Some(thread) = self.thread.take() else {
+        let Some(threads) = self.threads.take() else {
             return Err(StoreError::Abandoned {
                 what: "the dictionary being written",
             });
         };
-        match thread.join() {
-            Ok(outcome) => outcome,
+        let coder = threads.coder.join();
+        match threads.pages.join() {
+            Ok(Err(error)) => Err(error),
+            Ok(Ok(encoder)) => coder.map_or_else(|panic| resume_unwind(panic), |()| Ok(encoder)),
             Err(panic) => resume_unwind(panic),
         }
     }
@@ -188,14 +218,24 @@ impl DictionaryWriter {
 impl Drop for DictionaryWriter {
     fn drop(&mut self) {
         self.batches = None;
-        if let Some(thread) = self.thread.take() {
+        if let Some(threads) = self.threads.take() {
             // The file is abandoned, so an error does not matter.
-            drop(thread.join());
+            drop((threads.coder.join(), threads.pages.join()));
         }
     }
 }
 
-/// The encoding thread's state.
+fn thread<T: Send + 'static>(
+    name: &str,
+    work: impl FnOnce() -> T + Send + 'static,
+) -> Result<JoinHandle<T>, StoreError> {
+    let started = Builder::new().name(name.to_owned()).spawn(work);
+    Ok(started
+        .map_err(|source| IoError::os("start a thread for", "the dictionary", None, source))?)
+}
+
+/// The state of the thread that makes pages.
+#[derive(Debug)]
 struct Encoder {
     pages: PageWriter,
     page: PageBuilder,
@@ -204,21 +244,31 @@ struct Encoder {
     page_key_bytes: u64,
     directory: OpenDirectory,
     kind: Option<TermKind>,
-    coder: Coder,
-    /// The last key as used by groups, and its beginning as used by separators.
-    last_form: Vec<u8>,
+    symbols: Symbols,
+    /// The beginning of the last key as used by separators.
     last_start: Vec<u8>,
 }
 
-/// The current compressor, and the time to look for a better one.
+/// The state of the thread that compresses keys.
 struct Coder {
-    compressor: Compressor,
-    table: u16,
+    inline_max: usize,
+    kind: Option<TermKind>,
+    symbols: Symbols,
+    /// Number of symbol tables.
+    tables: usize,
+    /// Whether the symbols are of this kind, and the time to look for better ones.
     trained: bool,
     kind_bytes: u64,
     retrain_at: u64,
-    codes: Vec<u8>,
-    ends: Vec<u64>,
+    /// The last key as used by groups.
+    last_form: Vec<u8>,
+}
+
+/// Symbols that texts are compressed with, and the number of their table.
+#[derive(Clone)]
+struct Symbols {
+    compressor: Arc<Compressor>,
+    table: u16,
 }
 
 impl Encoder {
@@ -235,8 +285,7 @@ impl Encoder {
             page_key_bytes: 0,
             directory: OpenDirectory::new(page_bytes),
             kind: None,
-            coder: Coder::new(),
-            last_form: Vec::new(),
+            symbols: Symbols::none(),
             last_start: Vec::new(),
         }
     }
@@ -247,7 +296,7 @@ impl Encoder {
         recycle: &Sender<Batch>,
     ) -> Result<Self, StoreError> {
         for mut batch in batches {
-            self.encode(&batch)?;
+            self.encode(&mut batch)?;
             if batch.last {
                 self.close_page()?;
                 return Ok(self);
@@ -274,58 +323,41 @@ impl Encoder {
         Ok(directory)
     }
 
-    fn encode(&mut self, batch: &Batch) -> Result<(), StoreError> {
+    fn encode(&mut self, batch: &mut Batch) -> Result<(), StoreError> {
         let Some(kind) = batch.kind else {
             return Ok(());
         };
         if self.kind != Some(kind) {
             self.close_page()?;
             self.kind = Some(kind);
-            self.coder.start_kind();
-            self.last_form.clear();
             self.last_start.clear();
         }
-        let inline_max = inline_key_bytes_max(self.directory.page_bytes());
-        let count = batch.ends.len();
-        let mut suffixes = Vec::with_capacity(count);
-        let mut before = &self.last_form[..];
-        for index in 0..count {
-            let form = form(batch.key(index), inline_max);
-            suffixes.push(&form[common_prefix(before, form)..]);
-            before = form;
-        }
-        if self.coder.is_due(batch.bytes.len() as u64)
-            && self.coder.retrain(&suffixes, &mut self.directory)
-        {
+        if let Some(table) = batch.coded.new_table.take() {
             self.close_page()?;
+            self.directory.add_table(table);
         }
-        let mut codes = std::mem::take(&mut self.coder.codes);
-        let mut ends = std::mem::take(&mut self.coder.ends);
-        codes.clear();
-        ends.clear();
-        self.coder.compress_all(&suffixes, &mut codes, &mut ends);
+        self.symbols = batch.coded.symbols.take().expect("the batch is coded");
         let mut start = 0;
-        for (index, suffix) in suffixes.iter().enumerate() {
-            let end = ends[index] as usize;
+        for (index, &suffix_bytes) in batch.coded.suffix_bytes.iter().enumerate() {
+            let end = batch.coded.ends[index] as usize;
             let before = match index.checked_sub(1) {
                 Some(before) => batch.key(before),
                 None => &[],
             };
+            let key = batch.key(index);
+            let form = form(key, inline_key_bytes_max(self.directory.page_bytes()));
+            let suffix = &form[form.len() - suffix_bytes as usize..];
             self.place(
                 batch.first_rank + index as u64,
                 (index > 0).then_some(before),
-                batch.key(index),
-                Stored::shorter(suffix, &codes[start..end]),
+                key,
+                Stored::shorter(suffix, &batch.coded.codes[start..end]),
                 suffix.len(),
             )?;
             start = end;
         }
-        self.coder.codes = codes;
-        self.coder.ends = ends;
-        if let Some(last) = count.checked_sub(1) {
+        if let Some(last) = batch.ends.len().checked_sub(1) {
             let key = batch.key(last);
-            self.last_form.clear();
-            self.last_form.extend_from_slice(form(key, inline_max));
             self.last_start.clear();
             self.last_start
                 .extend_from_slice(&key[..key.len().min(SEPARATOR_BYTES_MAX + 1)]);
@@ -346,7 +378,7 @@ impl Encoder {
         let rest = &key[form.len()..];
         let mut rest_codes = Vec::new();
         let continuation = (!rest.is_empty()).then(|| {
-            let compressed = self.coder.compress_large(rest, &mut rest_codes);
+            let compressed = self.symbols.compress_large(rest, &mut rest_codes);
             Continuation {
                 stored: Stored {
                     bytes: if compressed { &rest_codes } else { rest },
@@ -360,7 +392,7 @@ impl Encoder {
             false
         } else if self.page.at_restart() {
             let shared = common_prefix(self.page.reference(), form);
-            self.coder.compress(&form[shared..], &mut codes);
+            self.symbols.compress(&form[shared..], &mut codes);
             let suffix = Stored::shorter(&form[shared..], &codes);
             self.page.push(shared, suffix, continuation)
         } else {
@@ -378,10 +410,10 @@ impl Encoder {
             };
             let number = self.pages.page_count();
             self.directory.add_page(kind, number, separator);
-            self.coder.compress(form, &mut codes);
+            self.symbols.compress(form, &mut codes);
             self.page.start(
                 kind as u8,
-                self.coder.table,
+                self.symbols.table,
                 rank,
                 form,
                 Stored::shorter(form, &codes),
@@ -421,22 +453,59 @@ fn form(key: &[u8], inline_max: usize) -> &[u8] {
 }
 
 impl Coder {
-    fn new() -> Self {
+    fn new(inline_max: usize) -> Self {
         Self {
-            compressor: CompressorBuilder::new().build(),
-            table: 0,
+            inline_max,
+            kind: None,
+            symbols: Symbols::none(),
+            tables: 0,
             trained: false,
             kind_bytes: 0,
             retrain_at: 0,
-            codes: Vec::new(),
-            ends: Vec::new(),
+            last_form: Vec::new(),
         }
     }
 
-    fn start_kind(&mut self) {
-        self.trained = false;
-        self.kind_bytes = 0;
-        self.retrain_at = 0;
+    fn run(mut self, batches: &Receiver<Batch>, coded: &Sender<Batch>) {
+        for mut batch in batches {
+            self.code(&mut batch);
+            // If nobody receives it, the other thread has an error to report.
+            if coded.send(batch).is_err() {
+                return;
+            }
+        }
+    }
+
+    fn code(&mut self, batch: &mut Batch) {
+        if batch.kind.is_none() {
+            return;
+        }
+        if self.kind != batch.kind {
+            self.kind = batch.kind;
+            self.trained = false;
+            self.kind_bytes = 0;
+            self.retrain_at = 0;
+            self.last_form.clear();
+        }
+        let mut coded = std::mem::take(&mut batch.coded);
+        let mut suffixes = Vec::with_capacity(batch.ends.len());
+        let mut before = &self.last_form[..];
+        for index in 0..batch.ends.len() {
+            let form = form(batch.key(index), self.inline_max);
+            suffixes.push(&form[common_prefix(before, form)..]);
+            before = form;
+        }
+        let last_form = before.to_vec();
+        let is_due = self.is_due(batch.bytes.len() as u64);
+        coded.new_table = is_due.then(|| self.retrain(&suffixes)).flatten();
+        coded.symbols = Some(self.symbols.clone());
+        coded.suffix_bytes.clear();
+        let lengths = suffixes.iter().map(|suffix| suffix.len() as u32);
+        coded.suffix_bytes.extend(lengths);
+        self.symbols
+            .compress_all(&suffixes, &mut coded.codes, &mut coded.ends);
+        batch.coded = coded;
+        self.last_form = last_form;
     }
 
     /// Counts a batch of the kind, and returns whether to try another table.
@@ -450,13 +519,13 @@ impl Coder {
         due
     }
 
-    /// Trains a table on these suffixes and adopts it if the kind has none yet, or if it compresses them clearly
-    /// better. Returns whether there is a new one.
-    fn retrain(&mut self, suffixes: &[&[u8]], directory: &mut OpenDirectory) -> bool {
+    /// Trains symbols on these suffixes and adopts them if the kind has none yet, or if they compress clearly better.
+    /// Returns their table.
+    fn retrain(&mut self, suffixes: &[&[u8]]) -> Option<SymbolTable> {
         let total: usize = suffixes.iter().map(|suffix| suffix.len()).sum();
         let candidate = if total < TRAINING_BYTES_MIN {
             if self.trained {
-                return false;
+                return None;
             }
             CompressorBuilder::new().build()
         } else {
@@ -465,41 +534,56 @@ impl Coder {
         if self.trained {
             let sample = sample(suffixes, COMPARISON_BYTES);
             let (old, new) = (
-                compressed_bytes(&self.compressor, &sample),
+                compressed_bytes(&self.symbols.compressor, &sample),
                 compressed_bytes(&candidate, &sample),
             );
             if new + new / RETRAIN_GAIN >= old {
-                return false;
+                return None;
             }
         }
-        let Some(table) = directory.add_table(SymbolTable::of(&candidate)) else {
-            return false;
-        };
-        self.table = table;
-        self.compressor = candidate;
+        // Pages can refer to no more tables.
+        let table = u16::try_from(self.tables).ok()?;
+        self.tables += 1;
         self.trained = true;
-        true
+        let of_table = SymbolTable::of(&candidate);
+        self.symbols = Symbols {
+            compressor: Arc::new(candidate),
+            table,
+        };
+        Some(of_table)
+    }
+}
+
+impl Debug for Symbols {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Symbols({})", self.table)
+    }
+}
+
+impl Symbols {
+    /// Returns the symbols before the first table.
+    fn none() -> Self {
+        Self {
+            compressor: Arc::new(CompressorBuilder::new().build()),
+            table: 0,
+        }
     }
 
+    /// Compresses values, one after the other, and returns where each ends. The buffers are reused.
     fn compress_all(&self, values: &[&[u8]], codes: &mut Vec<u8>, ends: &mut Vec<u64>) {
+        codes.clear();
+        ends.clear();
         self.compressor
             .compress_bulk_into::<{ Compressor::DEFAULT_BULK_LANES }>(values, codes, ends);
     }
 
-    fn compress(&mut self, value: &[u8], codes: &mut Vec<u8>) {
-        self.ends.clear();
-        codes.clear();
-        self.compressor
-            .compress_bulk_into::<{ Compressor::DEFAULT_BULK_LANES }>(
-                &[value],
-                codes,
-                &mut self.ends,
-            );
+    fn compress(&self, value: &[u8], codes: &mut Vec<u8>) {
+        self.compress_all(&[value], codes, &mut Vec::new());
     }
 
     /// Compresses piece by piece, since each piece needs room for twice its bytes. Stops and returns false if that
     /// saves nothing.
-    fn compress_large(&mut self, value: &[u8], codes: &mut Vec<u8>) -> bool {
+    fn compress_large(&self, value: &[u8], codes: &mut Vec<u8>) -> bool {
         let mut piece_codes = Vec::new();
         let mut done = 0;
         for piece in value.chunks(LARGE_CHUNK_BYTES) {

@@ -499,11 +499,38 @@ fn sort_blocks<R: Row>(
             }
         }
     }
-    let sorted = sorters
-        .into_iter()
-        .map(|(_, _, sorter)| sorter.finish(&mut scratch));
-    let orders = sorted.collect::<Result<_, _>>()?;
+    let sorters = sorters.into_iter().map(|(_, _, sorter)| sorter).collect();
+    let orders = finish(sorters, scratch, budget)?;
     Ok(Sorted { named, orders })
+}
+
+/// Sorts the last chunk of each order: two at a time if everything is in memory. The runs of SPO no longer are, so there is room
+/// for two scratch spaces.
+fn finish<R: Row>(
+    sorters: Vec<RowSorter<'_, R>>,
+    mut scratch: Vec<R>,
+    budget: &SortBudget<R>,
+) -> Result<Vec<Vec<SortedRun<R>>>, LoadError> {
+    if budget.threads == 1 || budget.sort.file.is_some() {
+        let sorters = sorters.into_iter();
+        return sorters.map(|sorter| sorter.finish(&mut scratch)).collect();
+    }
+    let queue = Mutex::new(sorters.into_iter().enumerate());
+    let next = || queue.lock().expect("nothing panics holding it").next();
+    let work = |mut scratch: Vec<R>| {
+        let mut sorted = Vec::new();
+        while let Some((order, sorter)) = next() {
+            sorted.push((order, sorter.finish(&mut scratch)?));
+        }
+        Ok::<_, LoadError>(sorted)
+    };
+    std::thread::scope(|scope| {
+        let other = scope.spawn(|| work(Vec::new()));
+        let mut sorted = work(scratch)?;
+        sorted.extend(joined(other.join(), "sorting quads")?);
+        sorted.sort_unstable_by_key(|(order, _)| *order);
+        Ok(sorted.into_iter().map(|(_, runs)| runs).collect())
+    })
 }
 
 /// One order to be merged and written.
@@ -517,26 +544,62 @@ struct OrderJob<'a, R, S> {
 }
 
 impl<R: Row, S: RowSink> OrderJob<'_, R, S> {
-    fn write(mut self) -> Result<S::Sealed, LoadError> {
-        let layout = Layout::new(self.order, self.packing.widths);
-        let mut merged = MergedRows::new(self.runs, self.read_bytes)?;
-        let mut block = Vec::new();
-        while merged.next_block(&mut block, BLOCK_ROWS)? {
-            for &row in &block {
-                let [s, p, o, g] = self.packing.ids(layout.unpack(row));
-                self.sink.row(match self.order {
-                    RowOrder::Spo => [s, p, o, g],
-                    RowOrder::Pso => [p, s, o, g],
-                    RowOrder::Ops => [o, p, s, g],
-                    RowOrder::Pos => [p, o, s, g],
-                    RowOrder::Gpso => [g, p, s, o],
-                })?;
+    /// Merges the rows and writes them, each on a thread of its own.
+    fn write(self) -> Result<S::Sealed, LoadError> {
+        let (rows, mut sink) = (
+            OrderRows {
+                merged: MergedRows::new(self.runs, self.read_bytes)?,
+                order: self.order,
+                packing: self.packing,
+            },
+            self.sink,
+        );
+        std::thread::scope(|scope| {
+            let (to_sink, ids) = bounded::<Vec<[u64; 4]>>(BLOCKS_WAITING / 2);
+            let merge = scope.spawn(move || rows.send(&to_sink));
+            for block in ids {
+                for &ids in &block {
+                    sink.row(ids)?;
+                }
+                let done = &self.progress.done;
+                done.fetch_add(block.len() as u64, Ordering::Relaxed);
             }
-            self.progress
-                .done
-                .fetch_add(block.len() as u64, Ordering::Relaxed);
+            joined(merge.join(), "merging quads")?;
+            sink.seal()
+        })
+    }
+}
+
+/// The rows of an order, sorted.
+struct OrderRows<'a, R> {
+    merged: MergedRows<R>,
+    order: RowOrder,
+    packing: &'a Packing,
+}
+
+impl<R: Row> OrderRows<'_, R> {
+    /// Sends the ids of all rows, until nobody receives them.
+    fn send(mut self, sink: &Sender<Vec<[u64; 4]>>) -> Result<(), LoadError> {
+        let layout = Layout::new(self.order, self.packing.widths);
+        let mut rows = Vec::new();
+        while self.merged.next_block(&mut rows, BLOCK_ROWS)? {
+            let ids = rows.iter().map(|&row| self.ids(layout.unpack(row)));
+            if sink.send(ids.collect()).is_err() {
+                break;
+            }
         }
-        self.sink.seal()
+        Ok(())
+    }
+
+    fn ids(&self, quad: Quad) -> [u64; 4] {
+        let [s, p, o, g] = self.packing.ids(quad);
+        match self.order {
+            RowOrder::Spo => [s, p, o, g],
+            RowOrder::Pso => [p, s, o, g],
+            RowOrder::Ops => [o, p, s, g],
+            RowOrder::Pos => [p, o, s, g],
+            RowOrder::Gpso => [g, p, s, o],
+        }
     }
 }
 
