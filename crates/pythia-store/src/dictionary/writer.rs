@@ -206,12 +206,10 @@ impl DictionaryWriter {
                 what: "the dictionary being written",
             });
         };
-        let coder = threads.coder.join();
-        match threads.pages.join() {
-            Ok(Err(error)) => Err(error),
-            Ok(Ok(encoder)) => coder.map_or_else(|panic| resume_unwind(panic), |()| Ok(encoder)),
-            Err(panic) => resume_unwind(panic),
-        }
+        let (coder, pages) = (threads.coder.join(), threads.pages.join());
+        // If the first thread panics, the second one only misses batches.
+        coder.unwrap_or_else(|panic| resume_unwind(panic));
+        pages.unwrap_or_else(|panic| resume_unwind(panic))
     }
 }
 
