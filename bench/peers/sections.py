@@ -95,7 +95,7 @@ def bsbm(chosen, use_case, work, servers):
     query, which sleeps that long; its queries are short."""
     servers.start(limit_time=use_case == "bi")
     arguments = ["bsbm", "--use-case", use_case, "--mixes", MIXES[use_case], "--seed", chosen.seed,
-                 "--clients", chosen.clients if use_case == "explore" else "1,4",
+                 "--clients", chosen.clients,
                  "--warm-up", 5 if use_case == "explore" else 1]
     return bench(chosen, work, use_case, arguments, servers)
 
