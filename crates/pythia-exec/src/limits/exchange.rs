@@ -132,7 +132,7 @@ impl Ranges {
     /// Returns the part of a number.
     #[inline]
     pub(crate) fn part(&self, number: u64) -> usize {
-        // Faster than a binary search.
+        // No branch depends on the number.
         let starts = self.0.iter();
         starts.map(|start| usize::from(*start <= number)).sum()
     }
