@@ -11,7 +11,8 @@ from pathlib import Path
 from . import command, data, engines, page, points, processes, report, sections
 
 RUNS = Path(__file__).resolve().parents[1] / "runs"
-SCALES = ("1m", "10m")
+SCALES = ("1m", "10m", "100m")
+LARGE_SCALES = ("10m", "100m")
 # What is measured on each data set, in this order: updates change the data and come last.
 SECTIONS = {
     "bsbm": ("load", "explore", "bi", "points", "updates"),
@@ -33,10 +34,11 @@ def arguments(given):
     parser.add_argument("--endpoint", action="append", default=[], metavar="DATA:NAME=URL",
                         help="another SPARQL endpoint that holds the same data set (bsbm, yago or file): it is asked "
                         "the queries, not loaded or updated; may be repeated")
-    parser.add_argument("--scale", default="1m", metavar="1m|10m|N",
-                        help="size of BSBM: 1 or 10 million triples, or N products (default: %(default)s)")
+    parser.add_argument("--scale", default="1m", metavar="1m|10m|100m|N",
+                        help="size of BSBM: 1, 10 or 100 million triples, or N products (default: %(default)s)")
     parser.add_argument("--data", default="bsbm,yago", metavar="NAME,…|FILE",
-                        help="bsbm, yago, or a file of N-Triples with --queries (default: %(default)s)")
+                        help="bsbm, yago, or a file of N-Triples or a folder of files .nt.gz with --queries (default: "
+                        "%(default)s)")
     parser.add_argument("--queries", metavar="FILE.jsonl",
                         help='queries of a file of data, one {"id", "template", "query"} a line')
     parser.add_argument("--each", action="store_true",
@@ -46,13 +48,13 @@ def arguments(given):
     parser.add_argument("--rounds", type=int, default=3, metavar="N",
                         help="rounds; in each, the engines are asked everything in turn (default: %(default)s)")
     parser.add_argument("--loads", type=int, metavar="N",
-                        help="loads of each engine (default: 3, with --scale 10m and of a file 1)")
+                        help="loads of each engine (default: 3, with --scale 10m or 100m and of a file 1)")
     parser.add_argument("--clients", default="1,4,16", metavar="N,…",
                         help="numbers of clients of the BSBM mixes (default: %(default)s)")
     parser.add_argument("--points", type=int, default=2000, metavar="N",
                         help="number of point queries (default: %(default)s)")
     parser.add_argument("--timeout", type=float, metavar="S",
-                        help="gives up a query (default: 30, with --scale 10m 60)")
+                        help="gives up a query (default: 30, with --scale 10m or 100m and of a file 60)")
     parser.add_argument("--seconds", type=float, default=60, metavar="S",
                         help="an engine has no further turn in a test after this time (default: %(default)s)")
     parser.add_argument("--seed", type=int, default=1, metavar="N", help="seed of all parameters (default: %(default)s)")
@@ -88,8 +90,8 @@ def check(parser, chosen):
         parser.error(f"--sections: choose from {', '.join(ALL_SECTIONS)}")
     chosen.sections = wanted
     if chosen.scale not in SCALES and not (chosen.scale.isdigit() and int(chosen.scale) > 0):
-        parser.error("--scale is 1m, 10m or a number of products")
-    is_large = chosen.scale == "10m" or chosen.datasets == ["file"]
+        parser.error("--scale is 1m, 10m, 100m or a number of products")
+    is_large = chosen.scale in LARGE_SCALES or chosen.datasets == ["file"]
     chosen.loads = chosen.loads or (1 if is_large else 3)
     chosen.timeout = chosen.timeout or (60 if is_large else 30)
     if min(chosen.rounds, chosen.loads, chosen.points) < 1:
@@ -198,7 +200,7 @@ def measure(chosen, dataset, work, peers, progress, trouble):
     """All sections of one data set."""
     work.mkdir(parents=True, exist_ok=True)
     path = find(chosen, dataset)
-    measured = {"file": path.name, "bytes": path.stat().st_size, "sections": {}}
+    measured = {"file": path.name, "bytes": data.size(path), "compressed": path.is_dir(), "sections": {}}
     wanted = [name for name in (*SECTIONS[dataset], "cold") if name in chosen.sections]
     measured["sections"]["load"] = load_all(chosen, dataset, path, work, peers, progress, trouble)
     peers = [name for name in peers if name in measured["sections"]["load"]]
@@ -218,7 +220,7 @@ def measure(chosen, dataset, work, peers, progress, trouble):
 
 
 def find(chosen, dataset):
-    """The plain file of a data set."""
+    """The plain file of a data set, or the folder of its compressed parts."""
     if dataset == "bsbm":
         name = f"bsbm-{chosen.scale}"
         if chosen.scale not in SCALES:

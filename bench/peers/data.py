@@ -1,5 +1,6 @@
 """Which triples are loaded and which queries are asked."""
 
+import gzip
 import json
 import os
 import random
@@ -12,8 +13,11 @@ from . import processes
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 CACHE = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "pythia" / "peers"
+BSBM_100M_PRODUCTS = 284800
 BSBM_10M_PRODUCTS = 28480
 BSBM_1M_PRODUCTS = 2848
+# 26 GB of text: kept compressed, in parts of about 1 GB of text each, that engines read in parallel.
+BSBM_100M_PARTS = 26
 
 QUERIES = REPOSITORY / "bench" / "queries"
 
@@ -26,11 +30,22 @@ class Missing(Exception):
     """Data or queries that cannot be found; says where they were looked for."""
 
 
+def files(path):
+    """The files of a data set: the parts in its folder, or the one file that it is."""
+    return sorted(path.glob("*.nt.gz")) if path.is_dir() else [path]
+
+
+def size(path):
+    """Bytes of the files of a data set."""
+    return sum(file.stat().st_size for file in files(path))
+
+
 def warm(path):
-    """Reads a file once, so that every engine finds it in the system's cache."""
-    with open(path, "rb", buffering=0) as file:
-        while file.read(1 << 22):
-            pass
+    """Reads the files of a data set once, so that every engine finds them in the system's cache."""
+    for name in files(path):
+        with open(name, "rb", buffering=0) as file:
+            while file.read(1 << 22):
+                pass
 
 
 def shared_data():
@@ -43,7 +58,8 @@ def shared_data():
 
 
 def plain_file(choice):
-    """The plain file of `yago` or of a path. Without shared data, yago is the slice of this repository."""
+    """The plain file of `yago` or of a path, or the path of a folder of parts. Without shared data, yago is the slice of this
+    repository."""
     if choice == "yago":
         shared = shared_data()
         whole = shared / "yago.nt.zst" if shared else None
@@ -58,7 +74,10 @@ def plain_file(choice):
 
 
 def bsbm(choice, pythia):
-    """Name and plain file of BSBM data: bsbm-1m, bsbm-10m or a file. Made if it is not there."""
+    """Name and plain file of BSBM data: bsbm-1m, bsbm-10m or a file; of bsbm-100m the folder of its parts. Made if it is not
+    there."""
+    if choice == "bsbm-100m":
+        return choice, generated_parts(pythia, choice, BSBM_100M_PRODUCTS, BSBM_100M_PARTS)
     if choice == "bsbm-10m":
         return choice, generated_bsbm(pythia)
     shared = shared_data()
@@ -118,33 +137,62 @@ def generated_bsbm(pythia, name="bsbm-10m", products=BSBM_10M_PRODUCTS):
     return target
 
 
-def sample_instances(path, places=400, seed=1):
-    """Instances by kind (Product, Offer, …) from random places of a file of N-Triples."""
+def generated_parts(pythia, name, products, count):
+    """BSBM by our own generator as a folder of compressed parts, kept in the cache. The parts are made on all cores."""
+    target = CACHE / "data" / name
+    if target.exists():
+        return target
+    part = target.with_name(f"{name}-part")
+    shutil.rmtree(part, ignore_errors=True)
+    part.mkdir(parents=True)
+    print(f"generate {target}", flush=True)
+    script = ('set -o pipefail; "$0" generate bsbm --products "$1" --files "$2" --part "$3/$2" -o - '
+              '| gzip -1 > "$4/part-$(printf %02d "$3").nt.gz"')
+    cores = len(os.sched_getaffinity(0))
+    for first in range(1, count + 1, cores):
+        children = [processes.Child(["bash", "-c", script, pythia(), products, count, number, part], CACHE / "generate.log")
+                    for number in range(first, min(first + cores, count + 1))]
+        for child in children:
+            child.wait()
+    part.rename(target)
+    return target
+
+
+def excerpts(path, places, length, seed):
+    """Texts from random places of a file of N-Triples, or from the beginnings of the parts of a folder: what is compressed
+    is read from its beginning."""
+    if path.is_dir():
+        parts = files(path)
+        for name in parts:
+            with gzip.open(name) as file:
+                for _ in range(-(-places // len(parts))):
+                    yield file.read(length).decode("utf-8", "replace")
+        return
     rng = random.Random(seed)
-    size = path.stat().st_size
-    found = {}
-    with open(path, "rb") as data:
+    end = max(path.stat().st_size - length, 1)
+    with open(path, "rb") as file:
         for _ in range(places):
-            data.seek(rng.randrange(max(size - (1 << 16), 1)))
-            text = data.read(1 << 16).decode("utf-8", "replace")
-            for match in _INSTANCE.finditer(text):
-                found.setdefault(match.group(1), set()).add(match.group(0))
+            file.seek(rng.randrange(end))
+            yield file.read(length).decode("utf-8", "replace")
+
+
+def sample_instances(path, places=400, seed=1):
+    """Instances by kind (Product, Offer, …) from excerpts of a data set."""
+    found = {}
+    for text in excerpts(path, places, 1 << 16, seed):
+        for match in _INSTANCE.finditer(text):
+            found.setdefault(match.group(1), set()).add(match.group(0))
     return {kind: sorted(names) for kind, names in found.items()}
 
 
 def sample_triples(path, places=200, seed=1):
-    """Triples from random places of a file of N-Triples, each as three terms."""
-    rng = random.Random(seed)
-    size = path.stat().st_size
+    """Triples from excerpts of a data set, each as three terms."""
     found = []
-    with open(path, "rb") as file:
-        for _ in range(places):
-            file.seek(rng.randrange(max(size - (1 << 14), 1)))
-            lines = file.read(1 << 14).decode("utf-8", "replace").split("\n")[1:-1]
-            for line in lines:
-                terms = line.rstrip(" .\r").split(" ", 2)
-                if len(terms) == 3:
-                    found.append(tuple(terms))
+    for text in excerpts(path, places, 1 << 14, seed):
+        for line in text.split("\n")[1:-1]:
+            terms = line.rstrip(" .\r").split(" ", 2)
+            if len(terms) == 3:
+                found.append(tuple(terms))
     return found
 
 

@@ -1,7 +1,7 @@
 """How each database is set up, loaded, served and asked.
 
 An engine is loaded into an empty folder, stopped, measured on disk, then served, open for queries and updates. All get the
-same plain file of N-Triples and, where they can be told, the same memory.
+same plain file of N-Triples, or the same folder of compressed parts, and, where they can be told, the same memory.
 """
 
 import functools
@@ -12,7 +12,7 @@ import time
 from pathlib import Path
 
 from . import processes
-from .data import CACHE, REPOSITORY, ensure_tool
+from .data import CACHE, REPOSITORY, ensure_tool, files
 from .sparql_http import Endpoint
 
 CORES = len(os.sched_getaffinity(0))
@@ -41,7 +41,7 @@ class Engine:
         raise NotImplementedError
 
     def load(self, path):
-        """Loads a file into an empty store, and stops. Gives what it cost."""
+        """Loads a file or a folder of parts into an empty store, and stops. Gives what it cost."""
         raise NotImplementedError
 
     def serve(self):
@@ -67,7 +67,7 @@ class Oxigraph(Engine):
         return processes.output([self.program, "--version"])
 
     def load(self, path):
-        return processes.run([self.program, "load", "-l", self.store, "-f", path], self.log)
+        return processes.run([self.program, "load", "-l", self.store, "-f", *files(path)], self.log)
 
     def serve(self):
         port = processes.free_port()
@@ -99,7 +99,7 @@ class Jena(Engine):
 
     def load(self, path):
         return processes.run(
-            self._java("tdb2.tdbloader", "--loader=parallel", f"--loc={self.store}", path),
+            self._java("tdb2.tdbloader", "--loader=parallel", f"--loc={self.store}", *files(path)),
             self.log, cwd=self.work)
 
     def serve(self):
@@ -122,6 +122,11 @@ class Virtuoso(Engine):
     name = "virtuoso"
     graph = "urn:bench"
 
+    def __init__(self, work, options):
+        super().__init__(work, options)
+        # The folder that the loaders read.
+        self.parts = work / "parts"
+
     def setup(self):
         ensure_tool("virtuoso-t", "virtuoso-opensource-7-bin")
         ensure_tool("isql-vt", "virtuoso-opensource-7-bin")
@@ -130,11 +135,15 @@ class Virtuoso(Engine):
         return "Virtuoso " + version.removeprefix("Version").split("-")[0].strip()
 
     def load(self, path):
-        parts = split_lines(path, self.work / "parts", CORES)
+        if path.is_dir():
+            self.parts, names = path, "%.nt.gz"
+        else:
+            split_lines(path, self.parts, CORES)
+            names = "%.nt"
         child, endpoint = self.serve()
         try:
             endpoint.wait(child, READY_SECONDS)
-            self._sql(f"ld_dir('{parts}', '%.nt', '{self.graph}');")
+            self._sql(f"ld_dir('{self.parts}', '{names}', '{self.graph}');")
             cpu_s, started = child.cpu_s(), time.monotonic()
             loaders = [self._isql("rdf_loader_run();") for _ in range(CORES)]
             for loader in loaders:
@@ -150,7 +159,7 @@ class Virtuoso(Engine):
             self._shut_down(child)
         finally:
             child.stop()
-            shutil.rmtree(parts, ignore_errors=True)
+            shutil.rmtree(self.work / "parts", ignore_errors=True)
         return cost
 
     def serve(self):
@@ -179,7 +188,7 @@ DatabaseFile = {store}/virtuoso-temp.db
 TransactionFile = {store}/virtuoso-temp.trx
 [Parameters]
 ServerPort = 127.0.0.1:{self.sql_port}
-DirsAllowed = {self.work}
+DirsAllowed = {self.parts}
 NumberOfBuffers = {buffers}
 MaxDirtyBuffers = {buffers * 3 // 4}
 MaxQueryMem = {self.memory // 2}
@@ -236,7 +245,7 @@ class Pythia(Engine):
 
     def load(self, path):
         return processes.run([program(), "load", "-l", self.store, "--quiet",
-                              "--memory", self.memory, path], self.log)
+                              "--memory", self.memory, *files(path)], self.log)
 
     def serve(self):
         port = processes.free_port()

@@ -35,7 +35,7 @@ def html(record):
         f"<p class=note>{escape(' '.join(record['command']))}</p>",
     ]
     for dataset, measured in record["data"].items():
-        parts.append(f"<h2>{escape(dataset)}: {measured['bytes'] / 1e6:,.0f} MB of N-Triples</h2>")
+        parts.append(f"<h2>{escape(report.data_title(dataset, measured))}</h2>")
         for name, figures in measured["sections"].items():
             parts += plots(name, figures)
             parts += [html_table(*table) for table in report.section_tables(dataset, name, figures)]

@@ -65,12 +65,18 @@ def comparison(record):
     """All tables of a record of bench/compare."""
     texts = []
     for dataset, measured in record["data"].items():
-        texts.append(f"{dataset}: {measured['bytes'] / 1e6:,.0f} MB of N-Triples\n")
+        texts.append(data_title(dataset, measured) + "\n")
         for name, figures in measured["sections"].items():
             texts += [table(*parts) for parts in section_tables(dataset, name, figures)]
     if record["trouble"]:
         texts.append("\n".join(["Not measured", *(f"  {key}: {why}" for key, why in record["trouble"].items())]))
     return "\n".join(texts)
+
+
+def data_title(dataset, measured):
+    """The data set and its size."""
+    kind = "compressed N-Triples" if measured.get("compressed") else "N-Triples"
+    return f"{dataset}: {measured['bytes'] / 1e6:,.0f} MB of {kind}"
 
 
 def section_tables(dataset, name, figures):

@@ -4,6 +4,7 @@
 """
 
 import contextlib
+import gzip
 import http.server
 import io
 import signal
@@ -111,6 +112,19 @@ class Data(unittest.TestCase):
             name = self.instance.format("Vendor1/Offer12")
             path.write_text(f"{name} <p> <o> .\n" * 100)
             self.assertEqual(data.sample_instances(path, places=3), {"Offer": [name]})
+
+    def test_a_folder_of_compressed_parts_is_a_data_set(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder)
+            names = [self.instance.format(f"Vendor1/Offer{n}") for n in range(2)]
+            for number, name in enumerate(names):
+                with gzip.open(path / f"part-{number}.nt.gz", "wt") as part:
+                    part.write(f"{name} <p> <o> .\n" * 100)
+            self.assertEqual([file.name for file in data.files(path)], ["part-0.nt.gz", "part-1.nt.gz"])
+            self.assertEqual(data.size(path), sum(file.stat().st_size for file in path.iterdir()))
+            self.assertEqual(data.sample_instances(path, places=3), {"Offer": names})
+            self.assertEqual(set(data.sample_triples(path, places=3)), {(name, "<p>", "<o>") for name in names})
+            data.warm(path)
 
     def test_points_are_of_triples_of_the_file(self):
         with tempfile.TemporaryDirectory() as folder:
@@ -261,7 +275,9 @@ class Command(unittest.TestCase):
         self.assertEqual(chosen.peers, ["pythia", "jena"])
         self.assertEqual(chosen.endpoints, [("bsbm", "x", "http://h:1/q?a=b")])
         self.assertEqual((chosen.loads, chosen.timeout, chosen.datasets), (3, 30, ["bsbm", "yago"]))
-        self.assertEqual(compare.arguments(["--scale", "10m"]).loads, 1)
+        for scale in ("10m", "100m"):
+            chosen = compare.arguments(["--scale", scale])
+            self.assertEqual((chosen.loads, chosen.timeout), (1, 60))
         self.assertIn("--peers: choose", self.refuses("--peers", "mysql"))
         self.assertIn("DATA:NAME", self.refuses("--endpoint", "x=http://h"))
         self.assertIn("--queries", self.refuses("--data", "x.nt"))
