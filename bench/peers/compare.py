@@ -19,6 +19,8 @@ SECTIONS = {
     "yago": ("load", "paths", "patterns", "points"),
     "file": ("load", "queries", "points"),
 }
+# The step that tells that updates may have changed the data.
+UPDATES_BEGIN = "updates begin"
 ALL_SECTIONS = ("load", "explore", "bi", "paths", "patterns", "queries", "points", "cold", "updates")
 
 
@@ -61,7 +63,7 @@ def arguments(given):
     parser.add_argument("--memory", default="2G", metavar="SIZE",
                         help="memory each engine may use, if it has such a setting (default: %(default)s)")
     parser.add_argument("--again", action="store_true", help="forgets what a stopped run has measured")
-    parser.add_argument("--keep", action="store_true", help="keeps the stores")
+    parser.add_argument("--keep", action="store_true", help="keeps the stores; later runs with --keep use them")
     parser.add_argument("-o", "--output", metavar="PATH",
                         help="where the record goes, without .json and .html (default: bench/runs/DATE-compare-…)")
     chosen = parser.parse_args(given)
@@ -118,31 +120,50 @@ def main(given=None):
 
 
 class Progress:
-    """What has been measured so far, in a file. It is for one program, one set of engines and one command."""
+    """What has been measured so far, in a file. A step stands beside what it depends on, and is measured again if that differs:
+    a load depends on little, the other steps on the whole `identity` of a run."""
 
     def __init__(self, folder, identity, again):
-        self.path = folder / "progress.json"
+        self.path = folder / "steps.json"
         self.identity = identity
         self.done = {}
         if again or not self.path.exists():
             return
-        saved = json.loads(self.path.read_text(encoding="utf-8"))
-        if saved["identity"] == identity:
-            self.done = saved["done"]
-            if self.done:
-                print(f"continues: {', '.join(self.done)} are measured already", flush=True)
-        else:
-            print("starts from nothing: the program, an engine or an option has changed", flush=True)
+        self.done = json.loads(self.path.read_text(encoding="utf-8"))
+        self.forget_changed(lambda updates: updates["of"] != identity)
 
-    def step(self, key, measure):
-        """The saved result of a step, or what `measure` gives."""
-        if key not in self.done:
-            print(f"{datetime.datetime.now():%H:%M:%S} {key}", flush=True)
-            self.done[key] = measure()
-            part = self.path.with_suffix(".part")
-            part.write_text(json.dumps({"identity": self.identity, "done": self.done}), encoding="utf-8")
-            part.replace(self.path)
-        return self.done[key]
+    def step(self, key, measure, of=None):
+        """The saved result of a step, or what `measure` gives. `of` is what it depends on."""
+        of = of or self.identity
+        if key in self.done and self.done[key]["of"] == of:
+            print(f"{key}: is there already", flush=True)
+            return self.done[key]["result"]
+        print(f"{datetime.datetime.now():%H:%M:%S} {key}", flush=True)
+        # A load that is stopped leaves no store, not even the one of before.
+        if self.done.pop(key, None):
+            self.save()
+        self.done[key] = {"of": of, "result": measure()}
+        self.save()
+        return self.done[key]["result"]
+
+    def keep_stores(self):
+        """After a whole run: forgets all but the loads of data without updates. The next run measures everything else again."""
+        self.forget_changed(lambda updates: True)
+        self.done = {key: step for key, step in self.done.items() if key.split()[1] in ("load", "reference")}
+        self.save()
+
+    def forget_changed(self, is_over):
+        """Forgets data sets that updates have changed, if these are over."""
+        for key, step in list(self.done.items()):
+            if key.endswith(UPDATES_BEGIN) and is_over(step):
+                dataset = key.split()[0]
+                self.done = {other: step for other, step in self.done.items() if other.split()[0] != dataset}
+
+    def save(self):
+        """Writes the file."""
+        part = self.path.with_suffix(".part")
+        part.write_text(json.dumps(self.done), encoding="utf-8")
+        part.replace(self.path)
 
 
 def compare(chosen):
@@ -168,7 +189,9 @@ def compare(chosen):
     }
     print(report.comparison(record))
     path = write(chosen, record, name)
-    if not chosen.keep:
+    if chosen.keep:
+        progress.keep_stores()
+    else:
         shutil.rmtree(work, ignore_errors=True)
     print(f"the record: {path}.json\nthe page: {path}.html")
     return 1 if trouble else 0
@@ -189,11 +212,18 @@ def set_up(chosen, work):
 
 
 def identity(chosen, versions):
-    """What must be the same for a stopped run to go on."""
+    """What must be the same for a stopped run to go on. The sections may differ, and the loads depend on less."""
     program = hashlib.sha256(engines.program().read_bytes()).hexdigest()
     options = {key: value for key, value in vars(chosen).items()
                if key not in ("output", "again", "keep", "sections", "endpoint")}
     return json.loads(json.dumps({"program": program, "versions": versions, "options": options}))
+
+
+def load_identity(whole, name):
+    """What the store of an engine depends on."""
+    options = {key: whole["options"][key] for key in ("data", "scale", "memory", "loads")}
+    return {"version": whole["versions"].get(name), "options": options,
+            "program": whole["program"] if name == "pythia" else None}
 
 
 def measure(chosen, dataset, work, peers, progress, trouble):
@@ -209,6 +239,8 @@ def measure(chosen, dataset, work, peers, progress, trouble):
             key = f"{dataset} {name}"
             if name == "load" or name == "cold" and dataset == "bsbm":
                 continue
+            if name == "updates":
+                progress.step(f"{dataset} {UPDATES_BEGIN}", lambda: None)
             try:
                 measured["sections"][name] = progress.step(
                     key, lambda: section(chosen, name, dataset, path, work, servers))
@@ -237,7 +269,8 @@ def load_all(chosen, dataset, path, work, peers, progress, trouble):
             store = work / name
             try:
                 cost = progress.step(f"{dataset} load {number + 1} {name}",
-                                     lambda: sections.load(chosen, name, store, path))
+                                     lambda: sections.load(chosen, name, store, path),
+                                     load_identity(progress.identity, name))
             except command.TROUBLE as error:
                 trouble[f"{dataset} load {name}"] = str(error)
                 print(f"{name}: left out: {error}", file=sys.stderr, flush=True)
@@ -247,7 +280,8 @@ def load_all(chosen, dataset, path, work, peers, progress, trouble):
             costs.setdefault(name, []).append(cost)
     # The store that provides parameters and right answers.
     progress.step(f"{dataset} reference",
-                  lambda: sections.load(chosen, "pythia", work / "reference", path))
+                  lambda: sections.load(chosen, "pythia", work / "reference", path),
+                  load_identity(progress.identity, "pythia"))
     return costs
 
 

@@ -296,6 +296,48 @@ class Command(unittest.TestCase):
                 other.step("b", lambda: None)
                 first.step("c", lambda: 3)
 
+    def test_stores_are_kept_as_long_as_they_fit(self):
+        def progress(**changed):
+            options = {"data": "bsbm", "scale": "1m", "memory": 1, "loads": 1, "seconds": 60}
+            versions = {name: changed.pop(name, 1) for name in ("pythia", "jena")}
+            identity = {"program": changed.pop("program", 1), "versions": versions, "options": {**options, **changed}}
+            return compare.Progress(Path(folder), identity, again=False)
+
+        def measured(run, updates=False, finish=True):
+            """Which steps of a run are measured, and not taken from an earlier run."""
+            made = []
+            for name in ("pythia", "jena"):
+                run.step(f"bsbm load 1 {name}", lambda: made.append(name), compare.load_identity(run.identity, name))
+            run.step("bsbm bi", lambda: made.append("bi"))
+            if updates:
+                run.step(f"bsbm {compare.UPDATES_BEGIN}", lambda: None)
+            if finish:
+                run.keep_stores()
+            return made
+
+        everything = ["pythia", "jena", "bi"]
+        with tempfile.TemporaryDirectory() as folder, contextlib.redirect_stdout(io.StringIO()):
+            self.assertEqual(measured(progress()), everything)
+            self.assertEqual(measured(progress()), ["bi"])
+            self.assertEqual(measured(progress(seconds=5)), ["bi"])
+            self.assertEqual(measured(progress(program=2)), ["pythia", "bi"])
+            self.assertEqual(measured(progress(program=2, jena=2)), ["jena", "bi"])
+            self.assertEqual(measured(progress(memory=2)), everything)
+            self.assertEqual(measured(progress(memory=2), updates=True), ["bi"])
+            self.assertEqual(measured(progress(memory=2), updates=True, finish=False), everything)
+            self.assertEqual(measured(progress(memory=2), updates=True, finish=False), [])
+            self.assertEqual(measured(progress(memory=2, seconds=5)), everything)
+
+    def test_a_load_that_is_stopped_leaves_no_store(self):
+        def stop():
+            raise KeyboardInterrupt
+        with tempfile.TemporaryDirectory() as folder, contextlib.redirect_stdout(io.StringIO()):
+            compare.Progress(Path(folder), {}, again=False).step("bsbm load 1 jena", lambda: 1, {"version": 1})
+            with self.assertRaises(KeyboardInterrupt):
+                compare.Progress(Path(folder), {}, again=False).step("bsbm load 1 jena", stop, {"version": 2})
+            again = compare.Progress(Path(folder), {}, again=False)
+            self.assertEqual(again.step("bsbm load 1 jena", lambda: 3, {"version": 1}), 3)
+
 
 def state(pid):
     """The process's state letter, or None if it is gone."""
