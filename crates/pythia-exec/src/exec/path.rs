@@ -7,9 +7,11 @@
 mod closure;
 mod components;
 mod found;
+mod front;
 mod links;
 mod meet;
 mod starts;
+mod visits;
 mod walk;
 
 use std::sync::Arc;

@@ -76,13 +76,23 @@ impl RunsBuilder {
 
     /// Adds rows by their keys, which are sorted and not before the last one.
     pub(super) fn push(&mut self, keys: &[u64]) {
+        let are_near = match (&self.keys, keys) {
+            // If there is room for the last one, there is for those before it.
+            (Keys::Near(ranks), [first, .., last]) => {
+                ranks.has_room(*last - ranks.first().unwrap_or(*first), self.runs)
+            }
+            _ => false,
+        };
         for &key in keys {
             if self.last == Some(key) {
                 if self.starts.is_empty() {
                     self.starts = (0..number(self.runs)).collect();
                 }
             } else {
-                self.push_key(key);
+                match &mut self.keys {
+                    Keys::Near(ranks) if are_near => ranks.push(key),
+                    _ => self.push_key(key),
+                }
                 if !self.starts.is_empty() {
                     self.starts.push(number(self.rows));
                 }
@@ -94,8 +104,7 @@ impl RunsBuilder {
 
     fn push_key(&mut self, key: u64) {
         if let Keys::Near(ranks) = &mut self.keys {
-            let allowed = far_bytes(self.runs + 1) as u64;
-            if Ranks::bytes(ranks.span_with(key)) <= allowed.max(RANKS_BYTES) {
+            if ranks.has_room(key - ranks.first().unwrap_or(key), self.runs) {
                 return ranks.push(key);
             }
             let mut keys = RowStore::new(1);
@@ -187,12 +196,16 @@ impl Ranks {
         (span / 64 + 1).saturating_mul(size_of::<Word>() as u64)
     }
 
-    /// Returns the length of the range up to this id, which is after all others.
-    fn span_with(&self, id: u64) -> u64 {
-        match self.words.is_empty() {
-            true => 1,
-            false => (id - self.first).saturating_add(1),
-        }
+    /// Returns the first id.
+    fn first(&self) -> Option<u64> {
+        (!self.words.is_empty()).then_some(self.first)
+    }
+
+    /// Returns whether ranks up to an id at this distance from the first one take no more memory than one key more than
+    /// these by hash.
+    fn has_room(&self, distance: u64, keys: usize) -> bool {
+        let allowed = far_bytes(keys + 1) as u64;
+        Self::bytes(distance.saturating_add(1)) <= allowed.max(RANKS_BYTES)
     }
 
     /// Adds an id after all others.

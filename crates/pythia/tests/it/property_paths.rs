@@ -340,6 +340,78 @@ fn many_nodes_are_tested_against_all_that_a_constant_reaches() {
     }
 }
 
+/// Two layers of nodes, each linked with all nodes of the other one, and starts that lead to all of the first layer and to a
+/// node of their own.
+fn layers(starts: usize, nodes: usize) -> String {
+    let mut text = String::new();
+    let mut link = |from: String, predicate: &str, to: String| {
+        text += &format!("<http://e/{from}> <http://e/{predicate}> <http://e/{to}> .\n");
+    };
+    for one in 0..nodes {
+        for other in 0..nodes {
+            link(format!("a{one}"), "p", format!("b{other}"));
+            link(format!("b{other}"), "q", format!("a{one}"));
+        }
+    }
+    for start in 0..starts {
+        link(format!("s{start}"), "is", "start".to_owned());
+        link(format!("s{start}"), "p", format!("c{start}"));
+        link(format!("c{start}"), "q", format!("d{start}"));
+        for node in 0..nodes {
+            link(format!("s{start}"), "p", format!("b{node}"));
+        }
+    }
+    text
+}
+
+#[test]
+fn many_starts_that_reach_the_same_nodes_are_searched_from_together() {
+    const STARTS: usize = 100;
+    const NODES: usize = 64;
+    let database = database(&layers(STARTS, NODES));
+    for (path, layers, own) in [
+        ("(<http://e/p>/<http://e/q>)+", vec!["a"], vec!["d"]),
+        // Accepts after each of the two links.
+        (
+            "(<http://e/p>/<http://e/q>?)+",
+            vec!["a", "b"],
+            vec!["c", "d"],
+        ),
+    ] {
+        let mut expected = BTreeSet::new();
+        for start in 0..STARTS {
+            let mut add = |node: String| {
+                expected.insert(format!("<http://e/s{start}>\t<http://e/{node}>"));
+            };
+            own.iter().for_each(|own| add(format!("{own}{start}")));
+            for node in 0..NODES {
+                layers
+                    .iter()
+                    .for_each(|layer| add(format!("{layer}{node}")));
+            }
+        }
+        let all = format!("SELECT ?s ?x {{ ?s <http://e/is> <http://e/start> . ?s {path} ?x }}");
+        let lines = ours(&database, &all).unwrap().lines;
+        assert_eq!(lines.len(), expected.len(), "{path}");
+        assert_eq!(
+            lines.into_iter().collect::<BTreeSet<_>>(),
+            expected,
+            "{path}"
+        );
+        let counted = format!(
+            "SELECT ?s (COUNT(?x) AS ?n) {{ ?s <http://e/is> <http://e/start> . ?s {path} ?x }} GROUP BY ?s"
+        );
+        let each = layers.len() * NODES + own.len();
+        let lines = ours(&database, &counted).unwrap().lines;
+        assert_eq!(lines.len(), STARTS, "{path}");
+        let count = format!("\t\"{each}\"^^");
+        assert!(
+            lines.iter().all(|line| line.contains(&count)),
+            "{path}: {lines:?}"
+        );
+    }
+}
+
 #[test]
 fn all_pairs_of_a_large_component_are_given_in_little_memory() {
     const NODES: usize = 700;

@@ -73,6 +73,7 @@ const QUERIES: &[&str] = &[
     "SELECT (COUNT(*) AS ?n) { <http://e/n1> (<http://e/next>|^<http://e/next>|<http://e/link>)* ?o }",
     "SELECT ?o { <http://e/n1> (<http://e/next>|!<http://e/value>)+ ?o }",
     "SELECT ?a (COUNT(?o) AS ?n) { ?a <http://e/value> 5 . ?a (<http://e/next>/^<http://e/link>?)+ ?o } GROUP BY ?a",
+    "SELECT ?a (COUNT(?o) AS ?n) { ?a <http://e/value> 7 . ?a (<http://e/group>/^<http://e/group>/<http://e/next>)+ ?o } GROUP BY ?a",
     "SELECT (COUNT(*) AS ?n) { ?a (<http://e/next>|<http://e/group>)+ ?b }",
     "SELECT ?s ?m ?v { ?s <http://e/value> ?v ; <http://e/name> ?m } ORDER BY ?v",
     "SELECT ?s ?n ?m { ?s <http://e/next> ?n . ?n <http://e/name> ?m } LIMIT 7000",

@@ -7,57 +7,19 @@ use std::vec;
 use pythia_rdf::TermId;
 use pythia_store::{Component, End, Expansion, GraphFilter, Order, QuadPattern};
 
-use super::walk::Visit;
+use super::front::{Front, Nodes};
+use super::visits::Visits;
 use crate::error::QueryError;
 use crate::exec::context::QueryContext;
 use crate::exec::ordered::{Items, Work};
 use crate::exec::several_graphs::{self, Scanning};
-use crate::limits::governor::{Governor, Held};
+use crate::limits::governor::Held;
 use crate::plan::automaton::{Edges, Transition};
 
 /// Number of visits that are made together, unless one node has more.
 const VISITS: usize = 16_384;
 
-/// Visits in one state, by node.
-pub(super) struct Front {
-    pub(super) state: u32,
-    visits: Vec<Visit>,
-    pub(super) nodes: Vec<TermId>,
-    /// The place of the first visit of each node, and the number of visits.
-    first: Vec<u32>,
-    _held: Held,
-}
-
-impl Front {
-    /// Makes the front of visits in one state, sorted by node.
-    pub(super) fn new(visits: Vec<Visit>, governor: &Arc<Governor>) -> Result<Self, QueryError> {
-        let count = visits.chunk_by(|a, b| a.node == b.node).count();
-        let mut held = Held::new(governor);
-        held.set((count + 1) * (size_of::<TermId>() + size_of::<u32>()))?;
-        let (mut nodes, mut first) = (Vec::with_capacity(count), Vec::with_capacity(count + 1));
-        for (place, visit) in visits.iter().enumerate() {
-            if nodes.last() != Some(&visit.node) {
-                nodes.push(visit.node);
-                first.push(place as u32);
-            }
-        }
-        first.push(visits.len() as u32);
-        Ok(Self {
-            state: visits.first().map_or(0, |visit| visit.state),
-            visits,
-            nodes,
-            first,
-            _held: held,
-        })
-    }
-
-    /// Returns the visits of the node at a place.
-    pub(super) fn visits_of(&self, place: usize) -> &[Visit] {
-        &self.visits[self.first[place] as usize..self.first[place + 1] as usize]
-    }
-}
-
-/// Links that are read one after the other: those of a transition from nodes in a range of places.
+/// Links that are read one after the other: those of a transition from the nodes of some visits of the front.
 pub(super) enum Part {
     /// Node by node.
     Nodes(usize, Range<usize>),
@@ -76,7 +38,7 @@ impl Items for vec::IntoIter<Part> {
 /// Links of a transition.
 struct Found {
     transition: usize,
-    /// The place of each link's node in the front.
+    /// The place of each link's node among those of the part.
     sources: Vec<u32>,
     targets: Vec<u64>,
     /// Number of links that were followed.
@@ -87,8 +49,10 @@ struct Found {
 /// The front and its context, which all readers share.
 pub(super) struct Reading {
     pub(super) front: Arc<Front>,
-    /// Those of the front's state.
+    /// Those of the state that is read.
     pub(super) transitions: Arc<[Transition]>,
+    /// Number of nodes whose links are read together, node by node.
+    pub(super) together: usize,
     pub(super) graphs: Arc<[GraphFilter]>,
     pub(super) context: Arc<QueryContext>,
 }
@@ -97,16 +61,24 @@ pub(super) struct Reading {
 pub(super) struct Links {
     reading: Arc<Reading>,
     part: Option<Part>,
-    column: Option<Column>,
+    /// The nodes of the part.
+    nodes: Nodes,
+    source: Option<Source>,
     /// Links that were read.
     found: Option<Found>,
+}
+
+/// Links that are being read.
+enum Source {
+    /// Those of a transition from the nodes from a place on.
+    Nodes(usize, usize),
+    Column(Column),
 }
 
 /// A column that is being read.
 struct Column {
     scan: Scanning,
     transition: usize,
-    nodes: Range<usize>,
     /// The place of the next node, and the last id that was read.
     place: usize,
     last: u64,
@@ -115,10 +87,11 @@ struct Column {
 impl Links {
     pub(super) fn new(reading: &Arc<Reading>) -> Self {
         Self {
-            reading: Arc::clone(reading),
             part: None,
-            column: None,
+            nodes: Nodes::new(reading.context.governor()),
+            source: None,
             found: None,
+            reading: Arc::clone(reading),
         }
     }
 
@@ -137,7 +110,7 @@ impl Links {
         let mut links =
             Expansion::new(predicate.is_none(), false).within(Arc::clone(governor) as _);
         let start = nodes.start as u32;
-        let nodes = &self.reading.front.nodes[nodes];
+        let nodes = &self.nodes.ids[nodes];
         several_graphs::expand(
             &self.reading.context,
             &self.reading.graphs,
@@ -168,8 +141,8 @@ impl Links {
         })
     }
 
-    /// Begins to read a predicate's column between the first and the last of some nodes.
-    fn open(&self, place: usize, nodes: Range<usize>) -> Result<Column, QueryError> {
+    /// Begins to read a predicate's column between the first and the last of the nodes.
+    fn open(&self, place: usize) -> Column {
         let transition = &self.reading.transitions[place];
         let Edges::Predicate(predicate) = transition.edges else {
             unreachable!("only predicates have columns");
@@ -182,16 +155,15 @@ impl Links {
             predicate: Some(predicate),
             ..QuadPattern::default()
         };
-        let within = &self.reading.front.nodes[nodes.clone()];
+        let within = &self.nodes.ids;
         let ids = within[0].0..within[within.len() - 1].0 + 1;
         let graphs = Arc::clone(&self.reading.graphs);
-        Ok(Column {
+        Column {
             scan: Scanning::new(graphs, pattern, order, Some(ids), &wanted),
             transition: place,
-            place: nodes.start,
-            nodes,
+            place: 0,
             last: 0,
-        })
+        }
     }
 
     /// Returns the next links of a column from the nodes.
@@ -199,12 +171,12 @@ impl Links {
         let Some(batch) = column.scan.next(&self.reading.context)? else {
             return Ok(None);
         };
-        let nodes = &self.reading.front.nodes[..column.nodes.end];
+        let nodes = &self.nodes.ids;
         let (mut sources, mut targets) = (Vec::new(), Vec::new());
         for (&source, &target) in batch.columns[0].iter().zip(&batch.columns[1]) {
             if source < column.last {
                 // The next graph.
-                column.place = column.nodes.start;
+                column.place = 0;
             }
             column.last = source;
             while nodes.get(column.place).is_some_and(|node| node.0 < source) {
@@ -228,39 +200,41 @@ impl Links {
 impl Links {
     /// Returns the next links of the part.
     fn find(&mut self) -> Result<Option<Found>, QueryError> {
-        match self.part.take() {
-            Some(Part::Nodes(transition, nodes)) => {
-                return self.expand(transition, nodes).map(Some);
-            }
-            Some(Part::Column(transition, nodes)) => {
-                self.column = Some(self.open(transition, nodes)?);
-            }
-            None => {}
+        if let Some(part) = self.part.take() {
+            let (Part::Nodes(_, visits) | Part::Column(_, visits)) = &part;
+            self.nodes.set(&self.reading.front, visits.clone())?;
+            self.source = Some(match part {
+                Part::Nodes(transition, _) => Source::Nodes(transition, 0),
+                Part::Column(transition, _) => Source::Column(self.open(transition)),
+            });
         }
-        let Some(mut column) = self.column.take() else {
-            return Ok(None);
-        };
-        let found = self.read(&mut column)?;
-        if found.is_some() {
-            self.column = Some(column);
+        match self.source.take() {
+            Some(Source::Nodes(transition, start)) => {
+                let count = self.nodes.ids.len();
+                let end = (start + self.reading.together).min(count);
+                self.source = (end < count).then_some(Source::Nodes(transition, end));
+                self.expand(transition, start..end).map(Some)
+            }
+            Some(Source::Column(mut column)) => {
+                let found = self.read(&mut column)?;
+                if found.is_some() {
+                    self.source = Some(Source::Column(column));
+                }
+                Ok(found)
+            }
+            None => Ok(None),
         }
-        Ok(found)
     }
 
     /// Makes the next visits over links.
-    fn follow(&self, found: &mut Found) -> Vec<Visit> {
+    fn follow(&self, found: &mut Found) -> Vec<Visits> {
         let state = self.reading.transitions[found.transition].target as u32;
         let left = found.targets.len() - found.followed;
         let mut visits = Vec::with_capacity(left.min(VISITS));
         while visits.len() < VISITS && found.followed < found.targets.len() {
             let source = found.sources[found.followed] as usize;
-            let node = TermId(found.targets[found.followed]);
-            let before = self.reading.front.visits_of(source).iter();
-            visits.extend(before.map(|visit| Visit {
-                state,
-                start: visit.start,
-                node,
-            }));
+            let target = TermId(found.targets[found.followed]);
+            self.nodes.follow(source, state, target, &mut visits);
             found.followed += 1;
         }
         visits
@@ -269,13 +243,13 @@ impl Links {
 
 impl Work for Links {
     type Item = Part;
-    type Output = Vec<Visit>;
+    type Output = Vec<Visits>;
 
     fn begin(&mut self, part: Part) {
         self.part = Some(part);
     }
 
-    fn next(&mut self) -> Result<Option<Vec<Visit>>, QueryError> {
+    fn next(&mut self) -> Result<Option<Vec<Visits>>, QueryError> {
         self.reading.context.check()?;
         let mut found = match self.found.take() {
             Some(found) => found,
@@ -291,8 +265,8 @@ impl Work for Links {
         Ok(Some(visits))
     }
 
-    fn bytes(visits: &Vec<Visit>) -> usize {
-        visits.len() * size_of::<Visit>()
+    fn bytes(visits: &Vec<Visits>) -> usize {
+        visits.len() * size_of::<Visits>()
     }
 }
 

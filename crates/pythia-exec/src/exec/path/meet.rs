@@ -8,7 +8,8 @@ use pythia_rdf::TermId;
 use pythia_store::GraphFilter;
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use super::walk::{Pair, Visit, Visited, Wanted, Wave, search};
+use super::visits::{Grouping, Visited, Visits};
+use super::walk::{Pair, REGROUPED_STARTS_MIN, Wanted, Wave, search};
 use crate::error::QueryError;
 use crate::exec::context::QueryContext;
 use crate::plan::automaton::Automaton;
@@ -17,6 +18,8 @@ use crate::plan::step::PathStep;
 /// The most nodes of each side for a search from both sides. Each visit of one search is looked up for
 /// all start nodes of the other.
 const NODES_MET_MAX: usize = 8;
+// Visits of one search can be looked up in the other only if both group them by nodes.
+const _: () = assert!(NODES_MET_MAX < REGROUPED_STARTS_MIN);
 
 /// A start and an end.
 pub(super) type Ends = (TermId, TermId);
@@ -106,10 +109,12 @@ impl<'a> Meeting<'a> {
 
     fn run(mut self) -> Result<(FxHashSet<Ends>, u64), QueryError> {
         let turned = self.automaton.turned_around();
-        let mut ahead = Wave::new(self.context, &self.automaton.transitions, self.graphs);
-        let mut back = Wave::new(self.context, &turned, self.graphs);
+        let transitions = &self.automaton.transitions;
+        let starts = self.subjects.len();
+        let mut ahead = Wave::new(self.context, transitions, self.graphs, starts);
+        let mut back = Wave::new(self.context, &turned, self.graphs, self.objects.len());
         for (number, &node) in self.subjects.iter().enumerate() {
-            let start = Visit::start(number, node, 0);
+            let start = Grouping::Nodes.one(number as u32, 0, node);
             ahead.begin(start)?;
         }
         let states = self.automaton.accepting.iter().enumerate();
@@ -120,9 +125,9 @@ impl<'a> Meeting<'a> {
         let mut flow = ControlFlow::Continue(());
         for number in 0..self.objects.len() {
             for &state in &accepting {
-                let end = Visit::start(number, self.objects[number], state);
+                let end = Grouping::Nodes.one(number as u32, state, self.objects[number]);
                 if flow.is_continue() {
-                    let met = &mut |_: &Visited, visits: &[Visit]| {
+                    let met = &mut |_: &Visited, visits: &[Visits]| {
                         self.met_ahead(ahead.visited(), visits)
                     };
                     flow = back.visit(end, met)?;
@@ -144,15 +149,15 @@ impl<'a> Meeting<'a> {
     fn met_back(
         &mut self,
         back: &Visited,
-        visits: &[Visit],
+        visits: &[Visits],
     ) -> Result<ControlFlow<()>, QueryError> {
         for &visit in visits {
             for object in 0..self.objects.len() as u32 {
-                let there = Visit {
+                let there = Visits {
                     start: object,
                     ..visit
                 };
-                if self.wanted.contains(&(visit.start, object)) && back.contains(there) {
+                if self.wanted.contains(&(visit.start, object)) && back.contains(&there) {
                     self.meet(visit.start, object);
                 }
             }
@@ -164,15 +169,15 @@ impl<'a> Meeting<'a> {
     fn met_ahead(
         &mut self,
         ahead: &Visited,
-        visits: &[Visit],
+        visits: &[Visits],
     ) -> Result<ControlFlow<()>, QueryError> {
         for &visit in visits {
             for subject in 0..self.subjects.len() as u32 {
-                let there = Visit {
+                let there = Visits {
                     start: subject,
                     ..visit
                 };
-                if self.wanted.contains(&(subject, visit.start)) && ahead.contains(there) {
+                if self.wanted.contains(&(subject, visit.start)) && ahead.contains(&there) {
                     self.meet(subject, visit.start);
                 }
             }

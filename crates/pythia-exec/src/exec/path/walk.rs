@@ -11,20 +11,17 @@
 use std::ops::{ControlFlow, Range};
 use std::sync::Arc;
 
-use hashbrown::HashTable;
-use parking_lot::Mutex;
 use pythia_rdf::TermId;
 use pythia_store::GraphFilter;
 use rustc_hash::FxHashSet;
 
-use super::links::{Front, Links, Part, Reading};
+use super::front::Front;
+use super::links::{Links, Part, Reading};
+use super::visits::{Grouping, Visited, Visits};
 use crate::error::QueryError;
 use crate::exec::context::QueryContext;
 use crate::exec::ordered::{Ordered, Work};
-use crate::limits::exchange::{Divided, PARTS, Parted, ROWS_MIN, part_of};
-use crate::limits::fork::fork;
 use crate::limits::governor::{Governor, Held};
-use crate::limits::spill::table::hash_ids;
 use crate::plan::automaton::{Automaton, Edges, Transition};
 
 /// Number of nodes whose links are read together: enough to keep the device busy, few enough to hold.
@@ -32,18 +29,20 @@ const NODES: usize = 1024;
 /// Minimum number of nodes whose links are read together, and the expected number of links from which on they are fewer.
 const NODES_MIN: usize = 16;
 const LINKS: f64 = 131_072.0;
-/// Number of nodes of a part of a column that is read by one thread. Fronts of more nodes and visits are divided.
+/// Number of nodes of a part of a column that is read by one thread. Fronts of more nodes are divided.
 const COLUMN_NODES: usize = 8192;
-/// Number of visits from which on they are in parts, and new ones are added many together.
-const MANY_VISITS: u64 = 1 << 15;
 /// Number of visits that are added together, if there are many.
 const ARRIVING: usize = 1 << 15;
+
+/// Minimum number of nodes that a search is from, and of groups of visits that a step makes, to group visits by starts.
+pub(super) const REGROUPED_STARTS_MIN: usize = 16;
+const REGROUPED_MIN: u64 = 1 << 15;
 
 /// Number of rows of a column that can be read in the time of visiting a node's tuple.
 const ROWS_PER_VISIT: u64 = 20;
 
 /// The most nodes whose links are counted, not estimated, to choose the next search to continue.
-const NODES_COUNTED_MAX: usize = 8;
+const NODES_COUNTED_MAX: u64 = 8;
 
 /// A found pair: the start's index and the node reached.
 pub(super) type Pair = (u32, TermId);
@@ -96,210 +95,44 @@ pub(super) fn push<T>(list: &mut Vec<T>, item: T, held: &mut Held) -> Result<(),
     Ok(())
 }
 
-/// One automaton state at one node, for one start.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Visit {
-    pub(super) state: u32,
-    pub(super) start: u32,
-    pub(super) node: TermId,
-}
-
-impl Visit {
-    /// Makes a visit to start from.
-    pub(super) fn start(start: usize, node: TermId, state: u32) -> Self {
-        Self {
-            state,
-            start: start as u32,
-            node,
-        }
-    }
-}
-
-/// Visits of up to 64 nodes with neighbouring ids. Ids are ranks, and nodes that are close in the graph
-/// often have close ids, so a search through most of a graph takes bits instead of bytes per node.
-struct NearbyVisits {
-    group: u64,
-    start: u32,
-    state: u32,
-    /// A bit for each visited node of the group.
-    nodes: u64,
-}
-
-impl NearbyVisits {
-    fn of(visit: Visit) -> Self {
-        Self {
-            group: visit.node.0 >> 6,
-            start: visit.start,
-            state: visit.state,
-            nodes: 1 << (visit.node.0 & 63),
-        }
-    }
-
-    fn is(&self, other: &Self) -> bool {
-        (self.group, self.start, self.state) == (other.group, other.start, other.state)
-    }
-
-    fn hash(&self) -> u64 {
-        let ends = u64::from(self.start) << 32 | u64::from(self.state);
-        hash_ids([self.group, ends], 0)
-    }
-}
-
-/// All visits of a search.
-pub(super) struct Visited {
-    /// One as long as there are few visits.
-    parts: Vec<Mutex<SomeVisits>>,
-    /// The number of visits.
-    visits: u64,
-    governor: Arc<Governor>,
-}
-
-/// The visits of one part.
-struct SomeVisits {
-    groups: HashTable<NearbyVisits>,
-    held: Held,
-}
-
-impl Visited {
-    pub(super) fn new(governor: &Arc<Governor>) -> Self {
-        Self {
-            parts: vec![Mutex::new(SomeVisits::new(governor))],
-            visits: 0,
-            governor: Arc::clone(governor),
-        }
-    }
-
-    /// Adds a visit; returns false if it exists.
-    pub(super) fn insert(&mut self, visit: Visit) -> Result<bool, QueryError> {
-        let group = NearbyVisits::of(visit);
-        let hash = group.hash();
-        let part = self.part(hash);
-        let is_new = self.parts[part].get_mut().insert(hash, group)?;
-        self.visits += u64::from(is_new);
-        Ok(is_new)
-    }
-
-    pub(super) fn contains(&self, visit: Visit) -> bool {
-        let group = NearbyVisits::of(visit);
-        let hash = group.hash();
-        let part = self.parts[self.part(hash)].lock();
-        let found = part.groups.find(hash, |other| other.is(&group));
-        found.is_some_and(|found| found.nodes & group.nodes != 0)
-    }
-
-    fn part(&self, hash: u64) -> usize {
-        match self.parts.len() {
-            1 => 0,
-            _ => part_of(hash),
-        }
-    }
-
-    /// Adds visits to all parts on all free cores, and returns which of them are new.
-    fn insert_all(&mut self, visits: &[Visit]) -> Result<Vec<bool>, QueryError> {
-        let cores = self.governor.cores();
-        let divided = Divided::new(cores, visits.len(), |rows| {
-            let visits = &visits[rows];
-            Parted::by(visits.len(), |row| NearbyVisits::of(visits[row]).hash())
-        })?;
-        let new = fork(cores, PARTS, |part| {
-            let mut groups = self.parts[part].lock();
-            let mut new = Vec::new();
-            for place in divided.rows(part) {
-                let group = NearbyVisits::of(visits[place]);
-                if groups.insert(group.hash(), group)? {
-                    new.push(place);
-                }
-            }
-            Ok(new)
-        })?;
-        let mut are_new = vec![false; visits.len()];
-        for place in new.into_iter().flatten() {
-            are_new[place] = true;
-            self.visits += 1;
-        }
-        Ok(are_new)
-    }
-
-    /// Divides the visits into parts, unless that was done before.
-    fn divide(&mut self) -> Result<(), QueryError> {
-        if self.parts.len() > 1 {
-            return Ok(());
-        }
-        let all = self.parts.pop().expect("one part").into_inner();
-        let mut parts: Vec<_> = (0..PARTS)
-            .map(|_| SomeVisits::new(&self.governor))
-            .collect();
-        for group in all.groups {
-            let hash = group.hash();
-            parts[part_of(hash)].insert(hash, group)?;
-        }
-        self.parts = parts.into_iter().map(Mutex::new).collect();
-        Ok(())
-    }
-}
-
-impl SomeVisits {
-    fn new(governor: &Arc<Governor>) -> Self {
-        Self {
-            groups: HashTable::new(),
-            held: Held::new(governor),
-        }
-    }
-
-    /// Adds visits of a group; returns false if they exist.
-    fn insert(&mut self, hash: u64, group: NearbyVisits) -> Result<bool, QueryError> {
-        if let Some(found) = self.groups.find_mut(hash, |other| other.is(&group)) {
-            let is_new = found.nodes & group.nodes == 0;
-            found.nodes |= group.nodes;
-            return Ok(is_new);
-        }
-        if self.groups.len() == self.groups.capacity() {
-            // While the table grows, the old one and one of twice the size exist.
-            let now = self.groups.allocation_size();
-            self.held.set(now * 3 + 64 * size_of::<NearbyVisits>())?;
-            self.groups
-                .reserve(self.groups.len().max(16), NearbyVisits::hash);
-            self.held.set(self.groups.allocation_size())?;
-        }
-        self.groups.insert_unique(hash, group, NearbyVisits::hash);
-        Ok(true)
-    }
-}
-
-/// The front of a breadth-first search from several nodes at once, and all visits before it.
+/// A breadth-first search from several nodes at once. Its front is the visits first made in its last step.
 pub(super) struct Wave<'a> {
     context: &'a Arc<QueryContext>,
     /// Per state.
     transitions: &'a [Vec<Transition>],
     graphs: Arc<[GraphFilter]>,
+    /// Number of nodes that the search is from.
+    starts: usize,
     visited: Visited,
-    /// The visits first made in the last step.
-    front: Vec<Visit>,
-    front_held: Held,
+    /// What the last step has made, known visits included: groups of visits, and all visits in them.
+    groups_made: u64,
+    visits_made: u64,
 }
 
-/// Called for new visits, in order. The search ends with `Break`.
-type Arrived<'f> = &'f mut dyn FnMut(&Visited, &[Visit]) -> Result<ControlFlow<()>, QueryError>;
+/// Called for new visits. Their order does not depend on the number of threads. The search ends with `Break`.
+type Arrived<'f> = &'f mut dyn FnMut(&Visited, &[Visits]) -> Result<ControlFlow<()>, QueryError>;
 
 impl<'a> Wave<'a> {
     pub(super) fn new(
         context: &'a Arc<QueryContext>,
         transitions: &'a [Vec<Transition>],
         graphs: &[GraphFilter],
+        starts: usize,
     ) -> Self {
         Self {
             context,
             transitions,
             graphs: graphs.into(),
-            visited: Visited::new(context.governor()),
-            front: Vec::new(),
-            front_held: Held::new(context.governor()),
+            starts,
+            visited: Visited::new(Grouping::Nodes, context.governor()),
+            groups_made: 0,
+            visits_made: 0,
         }
     }
 
     /// Returns the number of visits made so far.
     pub(super) fn visits(&self) -> u64 {
-        self.visited.visits
+        self.visited.count()
     }
 
     pub(super) fn visited(&self) -> &Visited {
@@ -308,88 +141,117 @@ impl<'a> Wave<'a> {
 
     /// Returns whether there is nothing left to continue from.
     pub(super) fn is_over(&self) -> bool {
-        self.front.is_empty()
+        self.visited.new_count() == 0
     }
 
     /// Returns the expected number of links in the next step: counted on the pages of a few nodes,
     /// estimated for many.
-    pub(super) fn links_expected(&self) -> Result<f64, QueryError> {
+    pub(super) fn links_expected(&mut self) -> Result<f64, QueryError> {
         let (counts, mut links) = (self.context.counts(), 0.0);
-        let are_counted = self.front.len() <= NODES_COUNTED_MAX;
-        for visit in &self.front {
-            for transition in &self.transitions[visit.state as usize] {
-                links += if are_counted {
-                    counts.expected(&transition.edges_of(visit.node))?
+        let grouping = self.visited.grouping();
+        let are_counted = self.visited.new_count() <= NODES_COUNTED_MAX;
+        for visits in self.visited.new_visits() {
+            for transition in &self.transitions[visits.state as usize] {
+                if are_counted {
+                    for (_, node) in grouping.pairs(visits) {
+                        links += counts.expected(&transition.edges_of(node))?;
+                    }
                 } else {
                     let (edges, nodes) = transition.counts(counts)?;
-                    edges / nodes.max(1.0)
-                };
+                    links += visits.count() as f64 * edges / nodes.max(1.0);
+                }
             }
         }
         Ok(links)
     }
 
     /// Adds a visit without calling back.
-    pub(super) fn begin(&mut self, visit: Visit) -> Result<(), QueryError> {
-        let arrived = &mut |_: &Visited, _: &[Visit]| Ok(ControlFlow::Continue(()));
-        self.visit(visit, arrived).map(|_| ())
+    pub(super) fn begin(&mut self, visit: Visits) -> Result<(), QueryError> {
+        self.visited.insert(visit).map(|_| ())
     }
 
     /// Adds a visit if it is new.
     pub(super) fn visit(
         &mut self,
-        visit: Visit,
+        visit: Visits,
         arrived: Arrived<'_>,
     ) -> Result<ControlFlow<()>, QueryError> {
-        if !self.visited.insert(visit)? {
-            return Ok(ControlFlow::Continue(()));
+        let new = self.visited.insert(visit)?;
+        match new.bits {
+            0 => Ok(ControlFlow::Continue(())),
+            _ => arrived(&self.visited, &[new]),
         }
-        push(&mut self.front, visit, &mut self.front_held)?;
-        arrived(&self.visited, &[visit])
     }
 
-    /// Adds the visits that are new, in order.
+    /// Adds the visits that are new.
     fn visit_all(
         &mut self,
-        visits: &[Visit],
+        visits: &[Visits],
         arrived: Arrived<'_>,
     ) -> Result<ControlFlow<()>, QueryError> {
-        if self.visited.visits >= MANY_VISITS {
-            self.visited.divide()?;
-        }
-        if visits.len() < ROWS_MIN || self.visited.visits < MANY_VISITS {
-            for &visit in visits {
-                if self.visit(visit, arrived)?.is_break() {
-                    return Ok(ControlFlow::Break(()));
-                }
-            }
-            return Ok(ControlFlow::Continue(()));
-        }
-        let are_new = self.visited.insert_all(visits)?;
-        let before = self.front.len();
-        for (&visit, is_new) in visits.iter().zip(are_new) {
-            if is_new {
-                push(&mut self.front, visit, &mut self.front_held)?;
+        self.groups_made += visits.len() as u64;
+        self.visits_made += visits.iter().map(Visits::count).sum::<u64>();
+        for new in self.visited.insert_all(visits)? {
+            if arrived(&self.visited, &new)?.is_break() {
+                return Ok(ControlFlow::Break(()));
             }
         }
-        arrived(&self.visited, &self.front[before..])
+        Ok(ControlFlow::Continue(()))
     }
 
     /// Follows all transitions from the current front.
     pub(super) fn step(&mut self, arrived: Arrived<'_>) -> Result<ControlFlow<()>, QueryError> {
-        let front = std::mem::take(&mut self.front);
-        let held = Held::new(self.context.governor());
-        let _front_held = std::mem::replace(&mut self.front_held, held);
-        for group in by_state(sorted(front, self.context)?) {
-            let front = Arc::new(Front::new(group, self.context.governor())?);
-            let mut parts = self.parts(&front)?.into_iter();
-            let reading = Arc::new(self.reading(&front));
-            let flow = match front.nodes.len() > COLUMN_NODES {
+        let front = Arc::new(self.visited.take_new()?);
+        let groups_max = self.groups_max(&front);
+        (self.groups_made, self.visits_made) = (0, 0);
+        if let Some(flow) = self.step_from(&front, groups_max, arrived)? {
+            return Ok(flow);
+        }
+        self.visited.regroup(Grouping::Starts)?;
+        let regrouped = front.regrouped(Grouping::Starts, self.context.governor())?;
+        drop(front);
+        let flow = self.step_from(&Arc::new(regrouped), u64::MAX, arrived)?;
+        Ok(flow.expect("it may make any number of groups"))
+    }
+
+    /// Returns the number of groups of visits that a step from the front may make before it is better to group the
+    /// visits by starts, and to begin the step again.
+    fn groups_max(&self, front: &Front) -> u64 {
+        let is_worth_it = self.starts >= REGROUPED_STARTS_MIN
+            && self.visited.grouping() == Grouping::Nodes
+            && front.starts_per_node() * self.groups_made as f64 >= 2.0 * self.visits_made as f64;
+        match is_worth_it {
+            // It costs as much as to make these.
+            true => (self.visits() / 4).max(REGROUPED_MIN),
+            false => u64::MAX,
+        }
+    }
+
+    /// Follows all transitions from a front. Returns `None` if it makes too many groups of visits.
+    fn step_from(
+        &mut self,
+        front: &Arc<Front>,
+        groups_max: u64,
+        arrived: Arrived<'_>,
+    ) -> Result<Option<ControlFlow<()>>, QueryError> {
+        for visits in front.by_state() {
+            let transitions = self.transitions[front.state(&visits) as usize].as_slice();
+            let nodes = front.count_nodes(&visits);
+            let mut reading = Reading {
+                front: Arc::clone(front),
+                transitions: transitions.into(),
+                together: NODES,
+                graphs: Arc::clone(&self.graphs),
+                context: Arc::clone(self.context),
+            };
+            let parts = self.parts(&mut reading, visits, nodes)?;
+            let count = parts.len();
+            let (mut parts, reading) = (parts.into_iter(), Arc::new(reading));
+            let flow = match nodes > COLUMN_NODES {
                 true => {
-                    let (count, governor) = (parts.len(), self.context.governor());
                     let links = move || Links::new(&reading);
-                    let mut found = Ordered::new(parts, count, links, governor);
-                    self.follow(|| found.next(), arrived)?
+                    let mut found = Ordered::new(parts, count, links, self.context.governor());
+                    self.follow(|| found.next(), groups_max, arrived)?
                 }
                 false => {
                     let mut links = Links::new(&reading);
@@ -404,36 +266,31 @@ impl<'a> Wave<'a> {
                             }
                         }
                     };
-                    self.follow(found, arrived)?
+                    self.follow(found, groups_max, arrived)?
                 }
             };
-            if flow.is_break() {
+            if flow != Some(ControlFlow::Continue(())) {
                 return Ok(flow);
             }
         }
-        Ok(ControlFlow::Continue(()))
+        Ok(Some(ControlFlow::Continue(())))
     }
 
-    fn reading(&self, front: &Arc<Front>) -> Reading {
-        Reading {
-            front: Arc::clone(front),
-            transitions: self.transitions[front.state as usize].as_slice().into(),
-            graphs: Arc::clone(&self.graphs),
-            context: Arc::clone(self.context),
-        }
-    }
-
-    /// Divides the links of a front into parts that are read one after the other, or by several threads.
-    fn parts(&self, front: &Front) -> Result<Vec<Part>, QueryError> {
-        let transitions = &self.transitions[front.state as usize];
-        let nodes = front.nodes.len();
+    /// Divides the links of visits in one state into parts that are read one after the other, or by several threads.
+    fn parts(
+        &self,
+        reading: &mut Reading,
+        visits: Range<usize>,
+        nodes: usize,
+    ) -> Result<Vec<Part>, QueryError> {
         let (mut parts, mut expanded) = (Vec::new(), Vec::new());
         // Each part reads all graphs.
         let column_nodes = COLUMN_NODES.saturating_mul(self.graphs.len().max(1));
         let mut links: f64 = 1.0;
-        for (place, transition) in transitions.iter().enumerate() {
+        for (place, transition) in reading.transitions.iter().enumerate() {
             if self.is_scan_cheaper(transition, nodes)? {
-                parts.extend(ranges(nodes, column_nodes).map(|nodes| Part::Column(place, nodes)));
+                let columns = reading.front.divide(visits.clone(), column_nodes);
+                parts.extend(columns.map(|visits| Part::Column(place, visits)));
             } else {
                 expanded.push(place);
                 if nodes > COLUMN_NODES {
@@ -443,38 +300,39 @@ impl<'a> Wave<'a> {
             }
         }
         if !expanded.is_empty() {
-            // Each of several threads holds the links of a part.
-            let together = ((LINKS / links) as usize).clamp(NODES_MIN, NODES);
-            for nodes in ranges(nodes, together) {
-                parts.extend(
-                    expanded
-                        .iter()
-                        .map(|&place| Part::Nodes(place, nodes.clone())),
-                );
+            // Each of several threads holds that many links.
+            reading.together = ((LINKS / links) as usize).clamp(NODES_MIN, NODES);
+            for visits in reading.front.divide(visits, reading.together) {
+                let places = expanded.iter();
+                parts.extend(places.map(|&place| Part::Nodes(place, visits.clone())));
             }
         }
         Ok(parts)
     }
 
-    /// Makes all visits over the links of a front, which `next` returns.
+    /// Makes all visits over the links of a front, which `next` returns. Returns `None` if they are in too many groups.
     fn follow(
         &mut self,
-        mut next: impl FnMut() -> Result<Option<Vec<Visit>>, QueryError>,
+        mut next: impl FnMut() -> Result<Option<Vec<Visits>>, QueryError>,
+        groups_max: u64,
         arrived: Arrived<'_>,
-    ) -> Result<ControlFlow<()>, QueryError> {
+    ) -> Result<Option<ControlFlow<()>>, QueryError> {
         let mut arriving = Vec::new();
         while let Some(visits) = next()? {
             self.context.check()?;
             arriving.extend_from_slice(&visits);
             // Whoever waits for one of few visits learns of it at once.
-            if arriving.len() >= ARRIVING || self.visits() < MANY_VISITS {
+            if arriving.len() >= ARRIVING || !self.visited.are_many() {
                 if self.visit_all(&arriving, arrived)?.is_break() {
-                    return Ok(ControlFlow::Break(()));
+                    return Ok(Some(ControlFlow::Break(())));
                 }
                 arriving.clear();
+                if self.groups_made > groups_max {
+                    return Ok(None);
+                }
             }
         }
-        self.visit_all(&arriving, arrived)
+        self.visit_all(&arriving, arrived).map(Some)
     }
 
     /// Returns whether reading all links of a predicate costs less than visiting the tuples of this many
@@ -488,45 +346,98 @@ impl<'a> Wave<'a> {
     }
 }
 
-/// Returns ranges of this length, the last one of which may be shorter.
-fn ranges(count: usize, length: usize) -> impl Iterator<Item = Range<usize>> {
-    let starts = (0..count).step_by(length);
-    starts.map(move |start| start..(start + length).min(count))
+/// The pairs of a search that are found among its visits.
+struct Finding<'a> {
+    automaton: &'a Automaton,
+    wanted: Wanted,
+    /// Accepted visits, all in one state, if a pair may arrive in several states.
+    accepted: Option<Visited>,
+    reached: Reached,
 }
 
-/// Sorts visits by state, node and start, on all free cores.
-fn sorted(mut visits: Vec<Visit>, context: &QueryContext) -> Result<Vec<Visit>, QueryError> {
-    let key = |visit: &Visit| (visit.state, visit.node, visit.start);
-    let threads = context.cores().limit().min(PARTS);
-    if threads == 1 || visits.len() < 4 * ROWS_MIN {
-        visits.sort_unstable_by_key(key);
-        return Ok(visits);
+impl<'a> Finding<'a> {
+    fn new(
+        automaton: &'a Automaton,
+        starts: usize,
+        wanted: Wanted,
+        governor: &Arc<Governor>,
+    ) -> Self {
+        let accepting = automaton.accepting.iter().filter(|accepts| **accepts);
+        let accepted = (accepting.count() > 1).then(|| Visited::new(Grouping::Nodes, governor));
+        let counts = match wanted {
+            Wanted::Counts => vec![0; starts],
+            Wanted::All | Wanted::Some(_) => Vec::new(),
+        };
+        Self {
+            automaton,
+            wanted,
+            accepted,
+            reached: Reached {
+                pairs: Vec::new(),
+                counts,
+                held: Held::new(governor),
+            },
+        }
     }
-    let length = visits.len().div_ceil(threads);
-    let chunks: Vec<_> = visits.chunks_mut(length).map(Mutex::new).collect();
-    fork(context.cores(), chunks.len(), |chunk| {
-        chunks[chunk].lock().sort_unstable_by_key(key);
-        Ok(())
-    })?;
-    drop(chunks);
-    // A stable sort merges sorted runs.
-    visits.sort_by_key(key);
-    Ok(visits)
-}
 
-/// Divides sorted visits by their state.
-fn by_state(mut visits: Vec<Visit>) -> Vec<Vec<Visit>> {
-    let mut groups = Vec::new();
-    while let Some(last) = visits.last() {
-        let state = last.state;
-        let start = visits.partition_point(|visit| visit.state < state);
-        groups.push(match start {
-            0 => std::mem::take(&mut visits),
-            start => visits.split_off(start),
-        });
+    /// Adds the pairs of new visits. Returns `Break` if all that are wanted are found.
+    fn add(
+        &mut self,
+        grouping: Grouping,
+        visits: &[Visits],
+    ) -> Result<ControlFlow<()>, QueryError> {
+        if let Some(accepted) = &mut self.accepted {
+            accepted.regroup(grouping)?;
+        }
+        for &visits in visits {
+            if !self.automaton.accepting[visits.state as usize] {
+                continue;
+            }
+            let new = match &mut self.accepted {
+                Some(accepted) => accepted.insert(Visits { state: 0, ..visits })?,
+                None => visits,
+            };
+            if self.add_pairs(grouping, &new)?.is_break() {
+                return Ok(ControlFlow::Break(()));
+            }
+        }
+        if let Some(accepted) = &mut self.accepted {
+            accepted.forget_new();
+        }
+        Ok(ControlFlow::Continue(()))
     }
-    groups.reverse();
-    groups
+
+    fn add_pairs(
+        &mut self,
+        grouping: Grouping,
+        new: &Visits,
+    ) -> Result<ControlFlow<()>, QueryError> {
+        let pairs = grouping.pairs(new);
+        match (&mut self.wanted, grouping) {
+            (Wanted::Counts, Grouping::Nodes) => {
+                self.reached.counts[new.start as usize] += new.count();
+            }
+            (Wanted::Counts, Grouping::Starts) => {
+                pairs.for_each(|(start, _)| self.reached.counts[start as usize] += 1);
+            }
+            (Wanted::All, _) => {
+                for pair in pairs {
+                    self.reached.push(pair)?;
+                }
+            }
+            (Wanted::Some(wanted), _) => {
+                for pair in pairs {
+                    if wanted.remove(&pair) {
+                        self.reached.push(pair)?;
+                    }
+                }
+                if wanted.is_empty() {
+                    return Ok(ControlFlow::Break(()));
+                }
+            }
+        }
+        Ok(ControlFlow::Continue(()))
+    }
 }
 
 /// Returns the distinct (start, node) pairs connected by a path that the automaton accepts, and the number
@@ -538,57 +449,24 @@ pub(super) fn search(
     automaton: &Automaton,
     graphs: &[GraphFilter],
     starts: &[TermId],
-    mut wanted: Wanted,
+    wanted: Wanted,
     visits_max: u64,
 ) -> Result<(Reached, u64), QueryError> {
-    let accepting = automaton.accepting.iter().filter(|accepts| **accepts);
-    // A pair may arrive in each accepting state.
-    let mut accepted = (accepting.count() > 1).then(|| Visited::new(context.governor()));
-    let mut reached = Reached {
-        pairs: Vec::new(),
-        counts: match wanted {
-            Wanted::Counts => vec![0; starts.len()],
-            Wanted::All | Wanted::Some(_) => Vec::new(),
-        },
-        held: Held::new(context.governor()),
+    let mut finding = Finding::new(automaton, starts.len(), wanted, context.governor());
+    let mut arrived = |visited: &Visited, visits: &[Visits]| match visited.count() > visits_max {
+        true => Ok(ControlFlow::Break(())),
+        false => finding.add(visited.grouping(), visits),
     };
-    let mut arrived = |visited: &Visited, visits: &[Visit]| {
-        if visited.visits > visits_max {
-            return Ok(ControlFlow::Break(()));
-        }
-        let accepts = |visit: &&Visit| automaton.accepting[visit.state as usize];
-        for &visit in visits.iter().filter(accepts) {
-            let pair = (visit.start, visit.node);
-            if let Wanted::Some(wanted) = &mut wanted {
-                if wanted.remove(&pair) {
-                    reached.push(pair)?;
-                }
-                if wanted.is_empty() {
-                    return Ok(ControlFlow::Break(()));
-                }
-                continue;
-            }
-            let is_new = match &mut accepted {
-                Some(accepted) => accepted.insert(Visit { state: 0, ..visit })?,
-                None => true,
-            };
-            match wanted {
-                Wanted::Counts => reached.counts[visit.start as usize] += u64::from(is_new),
-                _ if is_new => reached.push(pair)?,
-                _ => {}
-            }
-        }
-        Ok(ControlFlow::Continue(()))
-    };
-    let mut wave = Wave::new(context, &automaton.transitions, graphs);
+    let mut wave = Wave::new(context, &automaton.transitions, graphs, starts.len());
     let mut flow = ControlFlow::Continue(());
     for (start, &node) in starts.iter().enumerate() {
         if flow.is_continue() {
-            flow = wave.visit(Visit::start(start, node, 0), &mut arrived)?;
+            let visit = Grouping::Nodes.one(start as u32, 0, node);
+            flow = wave.visit(visit, &mut arrived)?;
         }
     }
     while flow.is_continue() && !wave.is_over() {
         flow = wave.step(&mut arrived)?;
     }
-    Ok((reached, wave.visits()))
+    Ok((finding.reached, wave.visits()))
 }
