@@ -298,6 +298,29 @@ impl Expansion {
         }
     }
 
+    /// Makes room for this many more rows.
+    pub fn reserve_exact(&mut self, rows: usize) {
+        self.source.reserve_exact(rows);
+        self.other.reserve_exact(rows);
+        if self.with_predicate {
+            self.predicate.reserve_exact(rows);
+        }
+        if self.with_graph {
+            self.graph.reserve_exact(rows);
+        }
+    }
+
+    /// Appends the edges of nodes that follow in the list, from the place `first` on. They must have the same columns.
+    pub fn append_following(&mut self, edges: Self, first: u32) {
+        debug_assert!(edges.external.is_empty(), "read with the others");
+        let sources = edges.source.iter();
+        self.source.extend(sources.map(|source| first + source));
+        self.predicate.extend_from_slice(&edges.predicate);
+        self.other.extend_from_slice(&edges.other);
+        self.graph.extend_from_slice(&edges.graph);
+        self.sequence = edges.sequence;
+    }
+
     /// Removes the rows; keeps the capacity and the settings.
     pub fn clear(&mut self) {
         self.source.clear();

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use pythia_rdf::TermId;
 use pythia_store::snapshot::CurrentAttribute;
-use pythia_store::{End, Expansion};
+use pythia_store::{End, Expansion, GraphFilter};
 
 use super::batch::Batch;
 use super::context::QueryContext;
@@ -12,13 +12,18 @@ use super::early_count::CountedRows;
 use super::row_source::{Fed, RowSource};
 use super::text_filter::true_in_order_of_terms;
 use crate::error::QueryError;
-use crate::limits::governor::Working;
+use crate::limits::exchange::PARTS;
+use crate::limits::fork::fork;
+use crate::limits::governor::{Held, Working};
 use crate::plan::expression::SlotExpression;
 use crate::plan::slots::Slots;
 use crate::plan::step::{EXPAND_NODES, GraphPosition, Position, SlotPattern};
 
 /// Larger buffers are freed instead of being kept for the next rows.
 const KEPT_BYTES: usize = 16 << 10;
+
+/// Minimum number of nodes whose links are worth reading on another core.
+const PART_NODES: usize = 1024;
 
 /// Joins solutions with a quad pattern by visiting the tuples of their nodes.
 pub(crate) struct Expand {
@@ -196,21 +201,13 @@ impl Expand {
                 let predicate = predicate.expect("the planner joins edges of one predicate");
                 cached.expand(end, &nodes, predicate, filter, out)?;
             }
-            None => snapshot.expand(end, &nodes, predicate, filter, out)?,
+            None => expand_on_cores(&self.context, end, &nodes, predicate, filter, out)?,
         }
         for filter in &self.filters {
             let keep = self.passing(filter, &nodes)?;
             keep_links(&mut self.expansion, &keep);
         }
-        let Expansion {
-            source,
-            other,
-            predicate,
-            graph,
-            ..
-        } = &self.expansion;
-        let ids = other.capacity() + predicate.capacity() + graph.capacity();
-        self.working.set(ids * 8 + source.capacity() * 4)?;
+        self.working.set(bytes(&self.expansion))?;
         self.expanded = Some(Expanded {
             row: from,
             to,
@@ -432,6 +429,57 @@ impl RowSource for Expand {
             }
         }
     }
+}
+
+/// Appends the edges of nodes, as [`Snapshot::expand`] does. Of many nodes, they are read on all free cores.
+///
+/// [`Snapshot::expand`]: pythia_store::Snapshot::expand
+fn expand_on_cores(
+    context: &QueryContext,
+    end: End,
+    nodes: &[TermId],
+    predicate: Option<TermId>,
+    graph: GraphFilter,
+    out: &mut Expansion,
+) -> Result<(), QueryError> {
+    let (snapshot, cores) = (&context.snapshot, context.cores());
+    // What a step reads is measured on the query's own thread.
+    if nodes.len() < 2 * PART_NODES || context.profile.is_some() || !cores.are_free() {
+        return Ok(snapshot.expand(end, nodes, predicate, graph, out)?);
+    }
+    // The nodes are sorted: parts have pages of their own.
+    let parts = (nodes.len() / PART_NODES).min(PARTS);
+    let parts: Vec<_> = nodes.chunks(nodes.len().div_ceil(parts)).collect();
+    let (with_predicate, with_graph) = (out.with_predicate, out.with_graph);
+    let governor = context.governor();
+    let found = fork(cores, parts.len(), |part| {
+        let mut edges =
+            Expansion::new(with_predicate, with_graph).within(Arc::clone(governor) as _);
+        snapshot.expand(end, parts[part], predicate, graph, &mut edges)?;
+        let mut held = Held::new(governor);
+        held.set(bytes(&edges))?;
+        Ok((edges, held))
+    })?;
+    let links: usize = found.iter().map(|(edges, _)| edges.len()).sum();
+    let mut held = Held::new(governor);
+    held.set(bytes(out) + links * bytes_of_link(out))?;
+    out.reserve_exact(links);
+    let mut first = 0;
+    for (nodes, (edges, _held)) in parts.iter().zip(found) {
+        out.append_following(edges, first);
+        first += nodes.len() as u32;
+    }
+    Ok(())
+}
+
+fn bytes_of_link(links: &Expansion) -> usize {
+    let ids = 1 + usize::from(links.with_predicate) + usize::from(links.with_graph);
+    ids * 8 + 4
+}
+
+fn bytes(links: &Expansion) -> usize {
+    let ids = links.other.capacity() + links.predicate.capacity() + links.graph.capacity();
+    ids * 8 + links.source.capacity() * 4
 }
 
 fn keep_links(links: &mut Expansion, keep: &[bool]) {
