@@ -10,6 +10,9 @@ use super::visits::{Grouping, Visited, Visits, places};
 use crate::error::QueryError;
 use crate::limits::governor::{Governor, Held};
 
+/// Number of visits from which on a part is not made larger.
+const VISITS_MAX: u64 = 1 << 20;
+
 /// Visits to continue from, sorted by state, node and start.
 pub(super) struct Front {
     grouping: Grouping,
@@ -49,7 +52,8 @@ impl Front {
         self.groups(visits).map(|(_, nodes)| nodes).sum()
     }
 
-    /// Divides visits into parts of about as many nodes. All visits of a node are in one part.
+    /// Divides visits into parts of about as many nodes, or fewer if they have very many visits. All visits of a node are in
+    /// one part.
     pub(super) fn divide(
         &self,
         visits: Range<usize>,
@@ -58,12 +62,14 @@ impl Front {
         let mut groups = self.groups(&visits);
         let mut end = visits.start;
         std::iter::from_fn(move || {
-            let (start, mut count) = (end, 0);
+            let (start, mut count, mut visits_in) = (end, 0, 0);
             while count < nodes_max
+                && visits_in < VISITS_MAX
                 && let Some((visits, nodes)) = groups.next()
             {
                 end += visits.len();
                 count += nodes;
+                visits_in += count_visits(visits);
             }
             (start < end).then_some(start..end)
         })
@@ -87,9 +93,10 @@ impl Front {
             (a.state, a.node, a.start >> 6) == (b.state, b.node, b.start >> 6)
         };
         let together = self.visits.chunk_by(is_together);
-        let nodes: u32 = together.map(|visits| union(visits).count_ones()).sum();
-        let visits: u64 = self.visits.iter().map(Visits::count).sum();
-        visits as f64 / f64::from(nodes.max(1))
+        let nodes: u64 = together
+            .map(|visits| u64::from(union(visits).count_ones()))
+            .sum();
+        count_visits(&self.visits) as f64 / nodes.max(1) as f64
     }
 
     /// Groups the visits in another way.
@@ -102,6 +109,10 @@ impl Front {
         visited.add_regrouped(self.grouping, self.visits.iter().copied())?;
         visited.take_new()
     }
+}
+
+fn count_visits(visits: &[Visits]) -> u64 {
+    visits.iter().map(Visits::count).sum()
 }
 
 fn union(visits: &[Visits]) -> u64 {
@@ -139,10 +150,7 @@ impl Nodes {
         if self.visits == visits {
             return Ok(());
         }
-        self.ids.clear();
-        self.starts.clear();
-        self.first.clear();
-        self.bits.clear();
+        self.make_room(front, &visits)?;
         for (visits, _) in front.groups(&visits) {
             match front.grouping {
                 Grouping::Nodes => self.add_group(visits),
@@ -151,8 +159,31 @@ impl Nodes {
         }
         self.first.push(self.starts.len());
         self.visits = visits;
-        let words = self.ids.capacity() + self.first.capacity() + self.bits.capacity();
-        self.held.set(words * 8 + self.starts.capacity() * 4)
+        Ok(())
+    }
+
+    /// Removes the nodes, and makes room for those of some visits.
+    fn make_room(&mut self, front: &Front, visits: &Range<usize>) -> Result<(), QueryError> {
+        self.visits = 0..0;
+        self.ids.clear();
+        self.starts.clear();
+        self.first.clear();
+        self.bits.clear();
+        let nodes = front.count_nodes(visits);
+        let (starts, bits) = match front.grouping {
+            Grouping::Nodes => (count_visits(&front.visits[visits.clone()]) as usize, 0),
+            Grouping::Starts => (visits.len(), visits.len()),
+        };
+        let nodes_max = nodes.max(self.ids.capacity());
+        let starts_max = starts.max(self.starts.capacity());
+        let bits_max = bits.max(self.bits.capacity());
+        self.held
+            .set((2 * nodes_max + 1 + bits_max) * 8 + starts_max * 4)?;
+        self.ids.reserve_exact(nodes);
+        self.first.reserve_exact(nodes + 1);
+        self.starts.reserve_exact(starts);
+        self.bits.reserve_exact(bits);
+        Ok(())
     }
 
     /// Adds the nodes of a group, with their starts.

@@ -72,7 +72,7 @@ pub(super) struct Links {
 enum Source {
     /// Those of a transition from the nodes from a place on.
     Nodes(usize, usize),
-    Column(Column),
+    Column(Box<Column>),
 }
 
 /// A column that is being read.
@@ -205,13 +205,18 @@ impl Links {
             self.nodes.set(&self.reading.front, visits.clone())?;
             self.source = Some(match part {
                 Part::Nodes(transition, _) => Source::Nodes(transition, 0),
-                Part::Column(transition, _) => Source::Column(self.open(transition)),
+                Part::Column(transition, _) => Source::Column(Box::new(self.open(transition))),
             });
         }
         match self.source.take() {
             Some(Source::Nodes(transition, start)) => {
                 let count = self.nodes.ids.len();
-                let end = (start + self.reading.together).min(count);
+                let together = self.reading.together;
+                // Parts end with groups of nodes. A few more are no read of their own.
+                let end = match count - start <= together + together / 16 {
+                    true => count,
+                    false => start + together,
+                };
                 self.source = (end < count).then_some(Source::Nodes(transition, end));
                 self.expand(transition, start..end).map(Some)
             }
@@ -236,6 +241,9 @@ impl Links {
             let target = TermId(found.targets[found.followed]);
             self.nodes.follow(source, state, target, &mut visits);
             found.followed += 1;
+        }
+        if visits.len() < visits.capacity() / 2 {
+            visits.shrink_to_fit();
         }
         visits
     }
@@ -266,7 +274,7 @@ impl Work for Links {
     }
 
     fn bytes(visits: &Vec<Visits>) -> usize {
-        visits.len() * size_of::<Visits>()
+        visits.capacity() * size_of::<Visits>()
     }
 }
 

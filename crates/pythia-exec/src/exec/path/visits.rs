@@ -124,6 +124,12 @@ impl Visited {
         self.visits
     }
 
+    /// Returns the average number of visits in a word.
+    pub(super) fn per_word(&mut self) -> f64 {
+        let words = self.parts.iter_mut().map(|part| part.get_mut().known.len());
+        self.visits as f64 / words.sum::<usize>().max(1) as f64
+    }
+
     /// Returns the number of visits since new ones were taken.
     pub(super) fn new_count(&self) -> u64 {
         self.new
@@ -167,8 +173,11 @@ impl Visited {
 
     /// Adds visits on all free cores. Returns those that are new, by part and in order.
     pub(super) fn insert_all(&mut self, visits: &[Visits]) -> Result<Vec<Vec<Visits>>, QueryError> {
-        if self.are_many() && visits.len() >= ROWS_MIN {
-            return self.insert_parts(visits);
+        if self.are_many() {
+            self.divide()?;
+            if visits.len() >= ROWS_MIN {
+                return self.insert_parts(visits);
+            }
         }
         let mut all_new = Vec::new();
         for &visits in visits {
@@ -181,7 +190,6 @@ impl Visited {
     }
 
     fn insert_parts(&mut self, visits: &[Visits]) -> Result<Vec<Vec<Visits>>, QueryError> {
-        self.divide()?;
         let cores = self.governor.cores();
         let divided = Divided::new(cores, visits.len(), |rows| {
             let visits = &visits[rows];
@@ -257,6 +265,7 @@ impl Visited {
             regrouped
                 .extend(pairs.map(|(start, node)| self.grouping.one(start, visits.state, node)));
             if regrouped.len() >= REGROUPED {
+                self.governor.check()?;
                 self.insert_all(&regrouped)?;
                 regrouped.clear();
             }
@@ -273,23 +282,19 @@ impl Visited {
     /// Takes the visits since this was called last.
     pub(super) fn take_new(&mut self) -> Result<Front, QueryError> {
         self.new = 0;
-        let mut held = Held::new(&self.governor);
         let count = self.parts.iter_mut().map(|part| part.get_mut().new.len());
-        let count = count.sum::<usize>();
-        held.set(count * size_of::<Visits>())?;
-        let mut all = Vec::new();
+        let bytes = count.sum::<usize>() * size_of::<Visits>();
+        let mut held = Held::new(&self.governor);
+        // Sorting takes half as much.
+        held.set(bytes + bytes / 2)?;
+        let mut all = Vec::with_capacity(bytes / size_of::<Visits>());
         for part in &mut self.parts {
             let part = part.get_mut();
-            let new = mem::take(&mut part.new);
-            if all.is_empty() {
-                all = new;
-                all.reserve_exact(count - all.len());
-            } else {
-                all.extend_from_slice(&new);
-            }
+            all.append(&mut mem::take(&mut part.new));
             part.new_held.set(0)?;
         }
         sort(&mut all, &self.governor)?;
+        held.set(bytes)?;
         Ok(Front::new(self.grouping, all, held))
     }
 

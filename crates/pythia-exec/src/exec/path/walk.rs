@@ -34,9 +34,13 @@ const COLUMN_NODES: usize = 8192;
 /// Number of visits that are added together, if there are many.
 const ARRIVING: usize = 1 << 15;
 
-/// Minimum number of nodes that a search is from, and of groups of visits that a step makes, to group visits by starts.
+/// Minimum number of nodes that a search is from, and of words that a step makes, to group visits by starts.
 pub(super) const REGROUPED_STARTS_MIN: usize = 16;
 const REGROUPED_MIN: u64 = 1 << 15;
+/// Minimum number of times as many visits in a word of starts as in a word of nodes.
+const SHARING_MIN: f64 = 2.0;
+/// Maximum number of times as many words as before that all visits may take by starts, if they are shared as those of the front.
+const MORE_WORDS_MAX: f64 = 8.0;
 
 /// Number of rows of a column that can be read in the time of visiting a node's tuple.
 const ROWS_PER_VISIT: u64 = 20;
@@ -104,9 +108,37 @@ pub(super) struct Wave<'a> {
     /// Number of nodes that the search is from.
     starts: usize,
     visited: Visited,
-    /// What the last step has made, known visits included: groups of visits, and all visits in them.
-    groups_made: u64,
-    visits_made: u64,
+}
+
+/// The number of words of visits that a step may make before it is better to group the visits by starts, and to begin the
+/// step again.
+struct Limit {
+    words_max: u64,
+    /// The average number of starts, of 64, that visit a node of the front.
+    starts_per_node: f64,
+    /// What the step has made, known visits included.
+    words: u64,
+    visits: u64,
+}
+
+impl Limit {
+    fn none() -> Self {
+        Self {
+            words_max: u64::MAX,
+            starts_per_node: 0.0,
+            words: 0,
+            visits: 0,
+        }
+    }
+
+    /// Returns whether the step has made too many words, these included: words of nodes have fewer visits than words of starts
+    /// would have.
+    fn is_reached_with(&mut self, visits: &[Visits]) -> bool {
+        self.words += visits.len() as u64;
+        self.visits += visits.iter().map(Visits::count).sum::<u64>();
+        let per_word = self.visits as f64 / self.words.max(1) as f64;
+        self.words > self.words_max && self.starts_per_node >= SHARING_MIN * per_word
+    }
 }
 
 /// Called for new visits. Their order does not depend on the number of threads. The search ends with `Break`.
@@ -125,8 +157,6 @@ impl<'a> Wave<'a> {
             graphs: graphs.into(),
             starts,
             visited: Visited::new(Grouping::Nodes, context.governor()),
-            groups_made: 0,
-            visits_made: 0,
         }
     }
 
@@ -189,8 +219,6 @@ impl<'a> Wave<'a> {
         visits: &[Visits],
         arrived: Arrived<'_>,
     ) -> Result<ControlFlow<()>, QueryError> {
-        self.groups_made += visits.len() as u64;
-        self.visits_made += visits.iter().map(Visits::count).sum::<u64>();
         for new in self.visited.insert_all(visits)? {
             if arrived(&self.visited, &new)?.is_break() {
                 return Ok(ControlFlow::Break(()));
@@ -202,36 +230,41 @@ impl<'a> Wave<'a> {
     /// Follows all transitions from the current front.
     pub(super) fn step(&mut self, arrived: Arrived<'_>) -> Result<ControlFlow<()>, QueryError> {
         let front = Arc::new(self.visited.take_new()?);
-        let groups_max = self.groups_max(&front);
-        (self.groups_made, self.visits_made) = (0, 0);
-        if let Some(flow) = self.step_from(&front, groups_max, arrived)? {
+        let mut limit = self.limit(&front);
+        if let Some(flow) = self.step_from(&front, &mut limit, arrived)? {
             return Ok(flow);
         }
         self.visited.regroup(Grouping::Starts)?;
         let regrouped = front.regrouped(Grouping::Starts, self.context.governor())?;
         drop(front);
-        let flow = self.step_from(&Arc::new(regrouped), u64::MAX, arrived)?;
-        Ok(flow.expect("it may make any number of groups"))
+        let flow = self.step_from(&Arc::new(regrouped), &mut Limit::none(), arrived)?;
+        Ok(flow.expect("it may make any number of words"))
     }
 
-    /// Returns the number of groups of visits that a step from the front may make before it is better to group the
-    /// visits by starts, and to begin the step again.
-    fn groups_max(&self, front: &Front) -> u64 {
-        let is_worth_it = self.starts >= REGROUPED_STARTS_MIN
-            && self.visited.grouping() == Grouping::Nodes
-            && front.starts_per_node() * self.groups_made as f64 >= 2.0 * self.visits_made as f64;
-        match is_worth_it {
-            // It costs as much as to make these.
-            true => (self.visits() / 4).max(REGROUPED_MIN),
-            false => u64::MAX,
+    /// Returns the limit of a step from the front.
+    fn limit(&mut self, front: &Front) -> Limit {
+        if self.starts < REGROUPED_STARTS_MIN || self.visited.grouping() == Grouping::Starts {
+            return Limit::none();
+        }
+        let starts_per_node = front.starts_per_node();
+        let is_worth_it =
+            starts_per_node >= SHARING_MIN.max(self.visited.per_word() / MORE_WORDS_MAX);
+        Limit {
+            starts_per_node,
+            words_max: match is_worth_it {
+                // It costs about as much as to make these.
+                true => (self.visits() / 4).max(REGROUPED_MIN),
+                false => u64::MAX,
+            },
+            ..Limit::none()
         }
     }
 
-    /// Follows all transitions from a front. Returns `None` if it makes too many groups of visits.
+    /// Follows all transitions from a front. Returns `None` at the limit.
     fn step_from(
         &mut self,
         front: &Arc<Front>,
-        groups_max: u64,
+        limit: &mut Limit,
         arrived: Arrived<'_>,
     ) -> Result<Option<ControlFlow<()>>, QueryError> {
         for visits in front.by_state() {
@@ -251,7 +284,7 @@ impl<'a> Wave<'a> {
                 true => {
                     let links = move || Links::new(&reading);
                     let mut found = Ordered::new(parts, count, links, self.context.governor());
-                    self.follow(|| found.next(), groups_max, arrived)?
+                    self.follow(|| found.next(), limit, arrived)?
                 }
                 false => {
                     let mut links = Links::new(&reading);
@@ -266,7 +299,7 @@ impl<'a> Wave<'a> {
                             }
                         }
                     };
-                    self.follow(found, groups_max, arrived)?
+                    self.follow(found, limit, arrived)?
                 }
             };
             if flow != Some(ControlFlow::Continue(())) {
@@ -310,11 +343,11 @@ impl<'a> Wave<'a> {
         Ok(parts)
     }
 
-    /// Makes all visits over the links of a front, which `next` returns. Returns `None` if they are in too many groups.
+    /// Makes all visits over the links of a front, which `next` returns. Returns `None` at the limit.
     fn follow(
         &mut self,
         mut next: impl FnMut() -> Result<Option<Vec<Visits>>, QueryError>,
-        groups_max: u64,
+        limit: &mut Limit,
         arrived: Arrived<'_>,
     ) -> Result<Option<ControlFlow<()>>, QueryError> {
         let mut arriving = Vec::new();
@@ -326,10 +359,10 @@ impl<'a> Wave<'a> {
                 if self.visit_all(&arriving, arrived)?.is_break() {
                     return Ok(Some(ControlFlow::Break(())));
                 }
-                arriving.clear();
-                if self.groups_made > groups_max {
+                if limit.is_reached_with(&arriving) {
                     return Ok(None);
                 }
+                arriving.clear();
             }
         }
         self.visit_all(&arriving, arrived).map(Some)
