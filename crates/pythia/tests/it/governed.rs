@@ -534,5 +534,8 @@ fn nodes_with_many_links_are_expanded_a_few_at_a_time() {
     assert_eq!(found.lines, expected.lines);
     let failed = ours_with(&database, query, &within(100 << 10)).map(|answer| answer.lines);
     assert!(matches!(failed, Err(QueryError::Memory(_))), "{failed:?}");
+    let path = "SELECT ?x { <http://e/hub> (^<http://e/is>/<http://e/to>)+ ?x }";
+    let found = ours_with(&database, path, &within(3 << 20)).expect("a search does so too");
+    assert_eq!(found.lines.len(), LINKS);
     assert_all_freed(&database);
 }

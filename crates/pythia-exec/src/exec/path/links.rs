@@ -141,6 +141,22 @@ impl Links {
         })
     }
 
+    /// Reads the links of some nodes: of fewer, if there is no memory for the links of all. Returns where they end, too.
+    fn expand_some(
+        &self,
+        transition: usize,
+        nodes: Range<usize>,
+    ) -> Result<(Found, usize), QueryError> {
+        let mut count = nodes.len();
+        loop {
+            let end = nodes.start + count;
+            match self.expand(transition, nodes.start..end) {
+                Err(QueryError::Memory(_)) if count > 1 => count /= 2,
+                found => return Ok((found?, end)),
+            }
+        }
+    }
+
     /// Begins to read a predicate's column between the first and the last of the nodes.
     fn open(&self, place: usize) -> Column {
         let transition = &self.reading.transitions[place];
@@ -217,8 +233,9 @@ impl Links {
                     true => count,
                     false => start + together,
                 };
+                let (found, end) = self.expand_some(transition, start..end)?;
                 self.source = (end < count).then_some(Source::Nodes(transition, end));
-                self.expand(transition, start..end).map(Some)
+                Ok(Some(found))
             }
             Some(Source::Column(mut column)) => {
                 let found = self.read(&mut column)?;
