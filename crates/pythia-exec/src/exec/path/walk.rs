@@ -116,7 +116,7 @@ struct Limit {
     words_max: u64,
     /// The average number of starts, of 64, that visit a node of the front.
     starts_per_node: f64,
-    /// What the step has made, known visits included.
+    /// Words and visits that the step has made, known ones included.
     words: u64,
     visits: u64,
 }
