@@ -47,6 +47,7 @@ mod siblings;
 pub mod solutions;
 mod sort;
 pub mod subquery;
+mod table;
 mod templates;
 mod text_filter;
 mod triple_term;

@@ -1,7 +1,7 @@
 //! Findings and tables that pipelines of the same steps share while they run side by side.
 
 use super::distinct::Trials;
-use super::hash::Tables;
+use super::table::Tables;
 
 /// Tables and findings that pipelines of the same steps share.
 #[derive(Default)]
