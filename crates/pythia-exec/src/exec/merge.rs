@@ -201,7 +201,7 @@ impl RowSource for MergeScan {
                 };
                 let scan = match &mut self.scan {
                     Some(scan) => scan,
-                    scan => scan.insert(self.columns.open(self.order, &self.context)?),
+                    scan => scan.insert(self.columns.open(self.order, None, &self.context)?),
                 };
                 scan.expect(&batch.columns[self.key]);
                 self.current = Cursor::over(batch);

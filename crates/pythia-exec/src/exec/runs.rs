@@ -78,16 +78,12 @@ impl RunsBuilder {
     pub(super) fn push(&mut self, keys: &[u64]) {
         let are_near = match (&self.keys, keys) {
             // If there is room for the last one, there is for those before it.
-            (Keys::Near(ranks), [first, .., last]) => {
-                ranks.has_room(*last - ranks.first().unwrap_or(*first), self.runs)
-            }
+            (Keys::Near(ranks), [first, .., last]) => ranks.has_room(*first, *last, self.runs),
             _ => false,
         };
         for &key in keys {
             if self.last == Some(key) {
-                if self.starts.is_empty() {
-                    self.starts = (0..number(self.runs)).collect();
-                }
+                self.count_rows();
             } else {
                 match &mut self.keys {
                     Keys::Near(ranks) if are_near => ranks.push(key),
@@ -102,9 +98,54 @@ impl RunsBuilder {
         }
     }
 
+    /// Adds rows that were read apart, whose keys are all after the last one, and do not share 64 ids in a row with it
+    /// ([`first_of_word`]).
+    pub(super) fn append(&mut self, more: Self) {
+        if more.rows == 0 {
+            return;
+        }
+        if self.rows == 0 {
+            *self = more;
+            return;
+        }
+        if !more.starts.is_empty() {
+            self.count_rows();
+        }
+        if !self.starts.is_empty() {
+            let before = number(self.rows);
+            match more.starts.is_empty() {
+                true => (self.starts).extend(before..before + number(more.runs)),
+                false => (self.starts).extend(more.starts.iter().map(|start| before + start)),
+            }
+        }
+        (self.rows, self.last) = (self.rows + more.rows, more.last.or(self.last));
+        match (&mut self.keys, more.keys) {
+            (Keys::Near(ranks), Keys::Near(others))
+                if ranks.has_room_for(&others, self.runs + more.runs) =>
+            {
+                ranks.append(&others);
+                self.runs += more.runs;
+            }
+            (_, Keys::Near(others)) => others.ids().for_each(|key| self.push_run(key)),
+            (_, Keys::Far(others)) => others.cells(0).for_each(|key| self.push_run(key)),
+        }
+    }
+
+    /// Lets runs have several rows.
+    fn count_rows(&mut self) {
+        if self.starts.is_empty() {
+            self.starts = (0..number(self.runs)).collect();
+        }
+    }
+
+    fn push_run(&mut self, key: u64) {
+        self.push_key(key);
+        self.runs += 1;
+    }
+
     fn push_key(&mut self, key: u64) {
         if let Keys::Near(ranks) = &mut self.keys {
-            if ranks.has_room(key - ranks.first().unwrap_or(key), self.runs) {
+            if ranks.has_room(key, key, self.runs) {
                 return ranks.push(key);
             }
             let mut keys = RowStore::new(1);
@@ -140,7 +181,9 @@ impl RunsBuilder {
             Keys::Near(ranks) => Numbers::Dense(ranks),
             Keys::Far(keys) => {
                 let ends = self.last.map(|last| (keys.row(0)[0], last));
-                let span = ends.map_or(0, |(first, last)| (last - first).saturating_add(1));
+                let span =
+                    |(first, last): (u64, u64)| (last - first_of_word(first)).saturating_add(1);
+                let span = ends.map_or(0, span);
                 if Ranks::bytes(span) <= index_bytes(self.runs) as u64 {
                     let mut ranks = Ranks::default();
                     keys.cells(0).for_each(|key| ranks.push(key));
@@ -179,8 +222,14 @@ fn number(row: usize) -> u32 {
 /// The ranks of ids among sorted ids that lie close to each other: a bit for each id from the first to the last.
 #[derive(Default)]
 struct Ranks {
+    /// The id of the first bit.
     first: u64,
     words: Vec<Word>,
+}
+
+/// Returns the first of those 64 ids in a row whose bits are in one word with that of an id.
+pub(super) fn first_of_word(id: u64) -> u64 {
+    id & !63
 }
 
 /// Bits of 64 consecutive ids, and the number of bits before them.
@@ -196,28 +245,50 @@ impl Ranks {
         (span / 64 + 1).saturating_mul(size_of::<Word>() as u64)
     }
 
-    /// Returns the first id.
-    fn first(&self) -> Option<u64> {
-        (!self.words.is_empty()).then_some(self.first)
+    /// Returns whether ranks up to the id `last`, from `first` on if there are none yet, take no more memory than one key more
+    /// than these by hash.
+    fn has_room(&self, first: u64, last: u64, keys: usize) -> bool {
+        let first = match self.words.is_empty() {
+            true => first_of_word(first),
+            false => self.first,
+        };
+        let allowed = far_bytes(keys + 1) as u64;
+        Self::bytes((last - first).saturating_add(1)) <= allowed.max(RANKS_BYTES)
     }
 
-    /// Returns whether ranks up to an id at this distance from the first one take no more memory than one key more than
-    /// these by hash.
-    fn has_room(&self, distance: u64, keys: usize) -> bool {
-        let allowed = far_bytes(keys + 1) as u64;
-        Self::bytes(distance.saturating_add(1)) <= allowed.max(RANKS_BYTES)
+    /// As [`Self::has_room`], for the ids that others end with.
+    fn has_room_for(&self, others: &Self, keys: usize) -> bool {
+        let last = others.first.saturating_add(64 * others.words.len() as u64);
+        self.has_room(others.first, last, keys)
+    }
+
+    /// Adds ids after all others, of other words, to those that there are.
+    fn append(&mut self, others: &Self) {
+        let start = ((others.first - self.first) / 64) as usize;
+        debug_assert!(start >= self.words.len());
+        let before = self.count();
+        self.words.resize(start, Word { bits: 0, before });
+        self.words.extend(others.words.iter().map(|word| Word {
+            bits: word.bits,
+            before: before + word.before,
+        }));
+    }
+
+    /// Returns the number of ids.
+    fn count(&self) -> u32 {
+        let last = self.words.last();
+        last.map_or(0, |last| last.before + last.bits.count_ones())
     }
 
     /// Adds an id after all others.
     fn push(&mut self, id: u64) {
-        let last = self.words.last().copied();
-        if last.is_none() {
-            self.first = id;
+        if self.words.is_empty() {
+            self.first = first_of_word(id);
         }
         let place = id - self.first;
         let word = (place / 64) as usize;
         if word >= self.words.len() {
-            let before = last.map_or(0, |last| last.before + last.bits.count_ones());
+            let before = self.count();
             self.words.resize(word + 1, Word { bits: 0, before });
         }
         self.words[word].bits |= 1 << (place % 64);
@@ -282,6 +353,29 @@ mod tests {
                 let found = runs.find(*key);
                 prop_assert_eq!(found.len(), to - from);
                 prop_assert!(found.is_empty() || found.start == from);
+            }
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn rows_read_apart_are_the_same(keys in keys(), cuts in prop::collection::vec(0_u64..1500, 0..6)) {
+            let mut cuts: Vec<u64> = cuts.into_iter().map(first_of_word).collect();
+            cuts.sort_unstable();
+            let (mut apart, mut from) = (RunsBuilder::new(), 0);
+            for cut in cuts.into_iter().chain([u64::MAX]) {
+                let to = match cut {
+                    u64::MAX => keys.len(),
+                    cut => keys.partition_point(|key| *key < cut),
+                };
+                let mut part = RunsBuilder::new();
+                keys[from..to].chunks(7).for_each(|batch| part.push(batch));
+                apart.append(part);
+                from = to;
+            }
+            let (apart, together) = (apart.finish(), runs_of(&keys));
+            for key in keys.iter().copied().chain(900..1600) {
+                prop_assert_eq!(apart.find(key), together.find(key));
             }
         }
     }

@@ -56,13 +56,15 @@ impl ScanColumns {
         columns
     }
 
-    /// Starts the scan. Variables in `keys` are left free.
+    /// Starts the scan, within a range of ids of the first variable in the order if there is one
+    /// ([`Snapshot::scan_range`](pythia_store::Snapshot::scan_range)). Variables in `keys` are left free.
     pub(crate) fn open(
         &self,
         order: Order,
+        range: Option<Range<u64>>,
         context: &QueryContext,
     ) -> Result<QuadScan, QueryError> {
-        self.open_with(order, None, context, |slot| {
+        self.open_with(order, range, context, |slot| {
             debug_assert!(self.slots.contains(&slot));
             None
         })

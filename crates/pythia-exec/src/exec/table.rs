@@ -1,18 +1,21 @@
 //! Tables of a pattern's matches, keyed by one slot, that pipelines share.
 
+use std::iter;
 use std::ops::Range;
 use std::sync::Arc;
 
 use parking_lot::Mutex;
-use pythia_store::Order;
+use pythia_rdf::TermId;
+use pythia_store::{End, Order};
 use rustc_hash::FxHashMap;
 
 use super::context::QueryContext;
 use super::hash::HashScan;
-use super::runs::{Runs, RunsBuilder};
+use super::runs::{Runs, RunsBuilder, first_of_word};
 use super::scan::{ScanColumns, sorted_slot};
 use crate::error::QueryError;
 use crate::explain::CostId;
+use crate::limits::fork::fork;
 use crate::limits::governor::Share;
 use crate::limits::spill::rows::RowStore;
 use crate::plan::slots::Slots;
@@ -20,6 +23,10 @@ use crate::plan::step::{Position, SlotPattern};
 
 /// A table that was not expected gets one of this many parts of the memory left.
 const UNEXPECTED_SHARE: usize = 8;
+/// Number of matches that are worth reading apart: some hundred microseconds of work.
+const PART_ROWS: usize = 1 << 14;
+/// Maximum number of such parts.
+const PARTS_MAX: usize = 64;
 
 /// The matches of a pattern in key order, without the keys, and the index of the keys.
 pub(super) struct Table {
@@ -93,6 +100,25 @@ enum TableState {
     TooLarge,
 }
 
+/// The memory of a table that is being read.
+struct TableMemory<'s> {
+    share: &'s mut Share,
+    /// Maximum number of bytes.
+    most: usize,
+    bytes: usize,
+    /// Some rows did not fit.
+    is_full: bool,
+}
+
+impl TableMemory<'_> {
+    /// Takes memory for a part that has some; returns false if there is none left, for this part or another one before.
+    fn fits(&mut self, before: usize, after: usize) -> bool {
+        self.bytes = self.bytes - before + after;
+        self.is_full |= self.bytes > self.most || !self.share.fits(self.bytes);
+        !self.is_full
+    }
+}
+
 /// The way to look up nodes.
 pub(super) enum Way {
     /// One by one: they are few.
@@ -121,7 +147,12 @@ impl SharedTable {
         after: u64,
         context: &Arc<QueryContext>,
     ) -> Result<Way, QueryError> {
-        let mut state = self.state.lock();
+        let cores = context.governor().cores();
+        let mut state = match self.state.try_lock() {
+            Some(state) => state,
+            // Another pipeline may be reading the table.
+            None => cores.wait(|| self.state.lock()),
+        };
         if let TableState::Unread(made, share) = &mut *state {
             *made += visits;
             if *made <= after {
@@ -179,19 +210,99 @@ impl SharedTable {
         ScanColumns::new(&self.pattern, &read, &self.live)
     }
 
-    /// Reads all matches; `None` if they do not fit into memory, or take more than `most` bytes of it.
+    /// Reads all matches, on all free cores if they are many; `None` if they do not fit into memory, or take more than `most`
+    /// bytes of it.
     fn read(
         &self,
         share: &mut Share,
         most: usize,
         context: &QueryContext,
     ) -> Result<Option<Table>, QueryError> {
-        let mut fits = |bytes: usize| bytes <= most && share.fits(bytes);
+        let ranges = self.ranges(context)?;
+        let memory = Mutex::new(TableMemory {
+            share,
+            most,
+            bytes: 0,
+            is_full: false,
+        });
+        let parts = fork(context.governor().cores(), ranges.len(), |part| {
+            self.read_range(ranges[part].clone(), &memory, context)
+        })?;
+        let mut parts = parts.into_iter();
+        let Some(Some((mut rows, mut runs))) = parts.next() else {
+            return Ok(None);
+        };
+        for part in parts {
+            let Some((more_rows, more_runs)) = part else {
+                return Ok(None);
+            };
+            rows.append(more_rows);
+            runs.append(more_runs);
+        }
+        let runs = runs.finish();
+        Ok(Some(Table { rows, runs }))
+    }
+
+    /// Returns ranges of keys with about equally many matches, which may be read apart; a single one without ends if that is
+    /// not worth it.
+    fn ranges(&self, context: &QueryContext) -> Result<Vec<Option<Range<u64>>>, QueryError> {
+        let estimates = context.snapshot.estimates();
+        let cores = context.governor().cores();
+        let Some((predicate, end)) = self.whole().filter(|_| cores.are_several()) else {
+            return Ok(vec![None]);
+        };
+        let counts = estimates.statistics().predicate(predicate);
+        let matches = counts.map_or(0, |counts| counts.quads);
+        let parts = (matches as usize / PART_ROWS).min(PARTS_MAX);
+        if parts < 2 {
+            return Ok(vec![None]);
+        }
+        let cuts = estimates.sample(predicate, end, parts - 1)?;
+        let mut cuts: Vec<u64> = cuts.into_iter().map(|id| first_of_word(id.0)).collect();
+        cuts.dedup();
+        let starts = iter::once(0).chain(cuts.iter().copied());
+        let ends = cuts.iter().copied().chain([u64::MAX]);
+        let ranges = starts.zip(ends).map(|(start, end)| Some(start..end));
+        Ok(ranges.collect())
+    }
+
+    /// Returns the predicate and the end that is the key, if the pattern matches all triples of a predicate.
+    fn whole(&self) -> Option<(TermId, End)> {
+        let SlotPattern {
+            subject,
+            predicate,
+            object,
+            ..
+        } = self.pattern;
+        let end = match self.order {
+            Order::Pso => End::Subject,
+            Order::Pos => End::Object,
+            _ => return None,
+        };
+        match (subject, predicate, object) {
+            (Position::Constant(_), ..) | (.., Position::Constant(_)) => None,
+            (_, Position::Constant(predicate), _) => Some((predicate, end)),
+            _ => None,
+        }
+    }
+
+    /// Reads the matches with keys in a range; `None` if there is no memory.
+    fn read_range(
+        &self,
+        range: Option<Range<u64>>,
+        memory: &Mutex<TableMemory<'_>>,
+        context: &QueryContext,
+    ) -> Result<Option<(RowStore, RunsBuilder)>, QueryError> {
         let columns = self.columns();
         let key = columns.column_of(self.key);
-        let mut scan = columns.open(self.order, context)?;
+        let mut scan = columns.open(self.order, range, context)?;
         let mut rows = RowStore::new(columns.slots.len() - 1);
         let mut runs = RunsBuilder::new();
+        let mut held = 0;
+        let mut fits = |bytes: usize| {
+            let before = std::mem::replace(&mut held, bytes);
+            memory.lock().fits(before, bytes)
+        };
         while let Some(found) = scan.next()? {
             context.check()?;
             if !fits(rows.bytes_with(found.rows) + runs.bytes()) {
@@ -204,8 +315,7 @@ impl SharedTable {
                 return Ok(None);
             }
         }
-        let runs = runs.finish();
-        Ok(Some(Table { rows, runs }))
+        Ok(Some((rows, runs)))
     }
 
     /// Returns the slots of the table's rows.

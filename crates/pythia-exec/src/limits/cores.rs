@@ -123,6 +123,17 @@ impl Cores {
         self.busy.load(Ordering::Relaxed) <= self.limit
     }
 
+    /// Waits for other threads of the same query, which may use the core of this one meanwhile.
+    pub(crate) fn wait<T>(&self, wait: impl FnOnce() -> T) -> T {
+        if !IS_COUNTED.get() {
+            return wait();
+        }
+        self.leave();
+        let waited = wait();
+        self.busy.fetch_add(1, Ordering::Relaxed);
+        waited
+    }
+
     /// Returns the number of idle helpers.
     #[cfg(test)]
     pub(crate) fn helpers(&self) -> usize {
@@ -235,6 +246,11 @@ mod tests {
                 assert!(!cores.enter());
             });
         });
+        cores.enter();
+        let while_waiting = cores.wait(|| cores.enter());
+        assert!(while_waiting && !cores.may_stay(), "its core was used");
+        cores.leave();
+        cores.leave();
         drop((again, query));
         assert!(cores.enter());
         assert_eq!(cores.busy.load(Ordering::Relaxed), 1);

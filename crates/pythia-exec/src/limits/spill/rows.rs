@@ -84,6 +84,25 @@ impl RowStore {
         }
     }
 
+    /// Adds the rows of another store of this width.
+    pub fn append(&mut self, rows: Self) {
+        debug_assert_eq!(rows.width, self.width);
+        if self.width == 0 {
+            return self.push_columns::<&[u64]>(&[], rows.rows);
+        }
+        let room = self.width << self.shift;
+        for cells in rows.blocks {
+            let mut left = &cells[..];
+            while !left.is_empty() {
+                let block = self.open_block();
+                let (cells, later) = left.split_at(left.len().min(room - block.len()));
+                block.extend_from_slice(cells);
+                self.rows += cells.len() / self.width;
+                left = later;
+            }
+        }
+    }
+
     /// Returns the cells of one column.
     pub fn cells(&self, column: usize) -> impl Iterator<Item = u64> {
         (self.blocks.iter())
@@ -216,6 +235,8 @@ impl RowReader {
 
 #[cfg(test)]
 mod tests {
+    use std::ops::Range;
+
     use super::super::SpillSpace;
     use super::*;
 
@@ -242,6 +263,18 @@ mod tests {
             assert_eq!(by_column.len(), from);
             assert!((0..from).all(|row| by_column.row(row) == by_row.row(row)));
             assert_eq!(by_column.bytes_with(1), by_row.bytes_with(1));
+            let mut parts = RowStore::new(width);
+            let part = |rows: Range<usize>| {
+                let mut part = RowStore::new(width);
+                rows.for_each(|row| part.push(by_row.row(row)));
+                part
+            };
+            for rows in [0..7, 7..7, 7..900, 900..from] {
+                parts.append(part(rows));
+            }
+            assert_eq!(parts.len(), from);
+            assert!((0..from).all(|row| parts.row(row) == by_row.row(row)));
+            assert_eq!(parts.bytes_with(1), by_row.bytes_with(1));
             let last = by_column.cells(width - 1);
             assert!(last.eq((0..from).map(|row| cell(row, width - 1))));
         }
