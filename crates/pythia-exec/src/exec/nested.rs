@@ -2,24 +2,27 @@
 
 use std::sync::Arc;
 
-use super::batch::Batch;
+use super::batch::{Batch, Cursor};
 use super::context::QueryContext;
 use super::pipeline::build;
 use super::row_source::{Fed, Pipeline, RowSource};
 use super::siblings::Siblings;
 use crate::error::QueryError;
 use crate::plan::slots::Slots;
-use crate::plan::step::Step;
+use crate::plan::step::{Step, StepKind};
 
 /// Number of solutions that an inner pipeline is fed at once.
 const SEED_ROWS: usize = 2048;
 
-/// Left join: extends solutions by those of the inner pipeline, or keeps them unchanged if there are none.
+/// Left join: extends solutions by those of the inner pipeline, or keeps them unchanged if there are none. Solutions stay in
+/// order, unless the inner steps change it.
 pub(crate) struct Optional {
     input: Fed,
     inner: Pipeline,
     /// An extra slot at the end, in which inner solutions carry the row that they came from.
     row_slot: usize,
+    /// Whether inner solutions come in the order of these rows.
+    is_ordered: bool,
     live: Arc<Slots>,
     context: Arc<QueryContext>,
     current: Batch,
@@ -28,6 +31,8 @@ pub(crate) struct Optional {
     /// match.
     start: usize,
     matched: Vec<bool>,
+    /// Number of those rows that were returned if they have no match.
+    settled: usize,
     running: bool,
 }
 
@@ -40,13 +45,11 @@ impl Optional {
         context: Arc<QueryContext>,
         siblings: &Arc<Siblings>,
     ) -> Self {
-        // Deeper OPTIONALs use slots beyond `width` as well, each level its own.
         let row_slot = width + depth(steps);
-        let mut steps = steps.to_vec();
-        keep_live(&mut steps, row_slot);
         Self {
             input,
-            inner: build(&steps, width, &context, siblings),
+            is_ordered: keep_order(steps),
+            inner: build(&carrying(steps, row_slot), width, &context, siblings),
             row_slot,
             live,
             context,
@@ -54,6 +57,7 @@ impl Optional {
             position: 0,
             start: 0,
             matched: Vec::new(),
+            settled: 0,
             running: false,
         }
     }
@@ -62,27 +66,40 @@ impl Optional {
         self.start = self.position;
         let most = self.context.governor().batch_rows(self.live.len());
         self.position = (self.start + SEED_ROWS.min(most)).min(self.current.rows);
-        let mut seed = self.current.slice(self.start, self.position);
-        if seed.columns.len() <= self.row_slot {
-            seed.columns.resize(self.row_slot + 1, Vec::new());
-        }
-        // Row numbers start from 1, because 0 reads as unbound.
-        seed.columns[self.row_slot] = (1..=seed.rows as u64).collect();
-        self.matched = vec![false; seed.rows];
+        let seed = self.current.slice(self.start, self.position);
+        (self.matched, self.settled) = (vec![false; seed.rows], 0);
         self.running = true;
-        self.inner.feed(seed);
+        self.inner.feed(numbered(seed, self.row_slot));
     }
 
-    /// Returns the fed rows without a match in the inner pipeline.
+    /// Returns inner solutions, between them the rows without a match that come before the last of them.
+    fn join(&mut self, mut found: Batch) -> Batch {
+        let mut order: Vec<(u32, u32)> = Vec::new();
+        let numbers = std::mem::take(&mut found.columns[self.row_slot]);
+        for (place, &row) in numbers.iter().enumerate() {
+            let row = row as usize - 1;
+            self.matched[row] = true;
+            if self.is_ordered {
+                debug_assert!(row + 1 >= self.settled, "inner solutions are in order");
+                order.extend((self.settled..row).map(|row| (1, (self.start + row) as u32)));
+                order.push((0, place as u32));
+                self.settled = row + 1;
+            }
+        }
+        let width = self.current.columns.len();
+        found.columns.truncate(width);
+        match order.len() > found.rows {
+            true => interleaved(&[&found, &self.current], &order, width, &self.live),
+            false => found,
+        }
+    }
+
+    /// Returns the fed rows without a match in the inner pipeline that were not returned.
     fn unmatched(&mut self) -> Option<Batch> {
         self.running = false;
-        let rows: Vec<u32> = self
-            .matched
-            .iter()
-            .enumerate()
-            .filter(|(_, matched)| !**matched)
-            .map(|(row, _)| (self.start + row) as u32)
-            .collect();
+        let rows = self.settled..self.matched.len();
+        let rows = rows.filter(|row| !self.matched[*row]);
+        let rows: Vec<u32> = rows.map(|row| (self.start + row) as u32).collect();
         (!rows.is_empty()).then(|| self.current.gather(&rows, &self.live))
     }
 }
@@ -97,14 +114,7 @@ impl RowSource for Optional {
             self.context.check()?;
             if self.running {
                 match self.inner.next()? {
-                    Some(mut found) => {
-                        for &row in &found.columns[self.row_slot] {
-                            self.matched[row as usize - 1] = true;
-                        }
-                        found.columns[self.row_slot] = Vec::new();
-                        found.columns.truncate(self.current.columns.len());
-                        return Ok(Some(found));
-                    }
+                    Some(found) => return Ok(Some(self.join(found))),
                     None => {
                         let unmatched = self.unmatched();
                         if self.position == self.current.rows {
@@ -131,23 +141,50 @@ impl RowSource for Optional {
     }
 }
 
-/// Returns how many levels of OPTIONAL are nested in the steps.
+/// Returns whether the solutions of steps come in the order of the solutions that they are fed.
+fn keep_order(steps: &[Step]) -> bool {
+    steps.iter().all(|step| match &step.kind {
+        StepKind::Optional(inner) => keep_order(inner),
+        StepKind::Union(branches) => branches.iter().all(|steps| keep_order(steps)),
+        // Rows that start at the same node are searched for together.
+        StepKind::Path(_) => false,
+        _ => true,
+    })
+}
+
+/// Returns how many levels of OPTIONAL and UNION are nested in the steps. Each level numbers rows in a slot of its own.
 fn depth(steps: &[Step]) -> usize {
-    use crate::plan::step::StepKind;
+    let depths = steps.iter().map(|step| match &step.kind {
+        StepKind::Optional(inner) => 1 + depth(inner),
+        StepKind::Union(branches) => 1 + depth_of(branches),
+        _ => 0,
+    });
+    depths.max().unwrap_or(0)
+}
+
+fn depth_of(branches: &[Vec<Step>]) -> usize {
+    let depths = branches.iter().map(|steps| depth(steps));
+    depths.max().unwrap_or(0)
+}
+
+/// Numbers the rows of a batch, from 1 on because 0 reads as unbound.
+fn numbered(mut batch: Batch, slot: usize) -> Batch {
+    if batch.columns.len() <= slot {
+        batch.columns.resize(slot + 1, Vec::new());
+    }
+    batch.columns[slot] = (1..=batch.rows as u64).collect();
+    batch
+}
+
+/// Returns these steps, each with a slot more that is live.
+fn carrying(steps: &[Step], slot: usize) -> Vec<Step> {
+    let mut steps = steps.to_vec();
+    keep_live(&mut steps, slot);
     steps
-        .iter()
-        .map(|step| match &step.kind {
-            StepKind::Optional(inner) => 1 + depth(inner),
-            StepKind::Union(branches) => branches.iter().map(|b| depth(b)).max().unwrap_or(0),
-            _ => 0,
-        })
-        .max()
-        .unwrap_or(0)
 }
 
 /// Adds a slot to the live slots of every step.
 fn keep_live(steps: &mut [Step], slot: usize) {
-    use crate::plan::step::StepKind;
     for step in steps {
         Arc::make_mut(&mut step.live).insert(slot);
         match &mut step.kind {
@@ -162,13 +199,40 @@ fn keep_live(steps: &mut [Step], slot: usize) {
     }
 }
 
-/// Returns the solutions of each branch, for each batch of input.
+/// Returns rows of several batches in this order, each given by its batch and its place there. A batch without rows may have
+/// no columns.
+fn interleaved(batches: &[&Batch], order: &[(u32, u32)], width: usize, live: &Slots) -> Batch {
+    let mut out = Batch::empty(width);
+    out.rows = order.len();
+    let is_bound = |batch: &&Batch, slot: usize| batch.rows > 0 && !batch.columns[slot].is_empty();
+    for slot in live.iter() {
+        if batches.iter().any(|batch| is_bound(batch, slot)) {
+            let cells = order.iter();
+            let cells =
+                cells.map(|&(batch, row)| batches[batch as usize].value(slot, row as usize));
+            out.columns[slot] = cells.collect();
+        }
+    }
+    out
+}
+
+/// Returns the solutions of each branch, for each solution of the input; for each batch of it, if the steps of a branch change
+/// the order of solutions.
 pub(crate) struct Union {
     input: Fed,
     branches: Vec<Pipeline>,
+    live: Arc<Slots>,
     current: Batch,
-    /// The running branch; `branches.len()` when the batch is used up.
+    /// Number of its columns.
+    width: usize,
+    /// Number of its rows that were fed to all branches, or are being fed to one after the other.
+    position: usize,
+    /// The running branch, if they run one after the other; otherwise `branches.len()`.
     running: usize,
+    /// An extra slot at the end, in which solutions carry the row that they came from, if branches keep the order of rows.
+    row_slot: Option<usize>,
+    /// The merge of all branches' solutions for several rows.
+    merge: Option<BranchMerge>,
 }
 
 impl Union {
@@ -176,18 +240,66 @@ impl Union {
         input: Fed,
         branches: &[Vec<Step>],
         width: usize,
-        context: Arc<QueryContext>,
+        live: Arc<Slots>,
+        context: &Arc<QueryContext>,
         siblings: &Arc<Siblings>,
     ) -> Self {
-        let branches: Vec<_> = branches
-            .iter()
-            .map(|steps| build(steps, width, &context, siblings))
-            .collect();
+        let is_ordered = branches.iter().all(|steps| keep_order(steps));
+        let row_slot = is_ordered.then(|| width + depth_of(branches));
+        let pipeline = |steps: &Vec<Step>| match row_slot {
+            Some(slot) => build(&carrying(steps, slot), width, context, siblings),
+            None => build(steps, width, context, siblings),
+        };
+        let branches: Vec<Pipeline> = branches.iter().map(pipeline).collect();
         Self {
             input,
             running: branches.len(),
             branches,
+            live,
             current: Batch::default(),
+            width: 0,
+            position: 0,
+            row_slot,
+            merge: None,
+        }
+    }
+
+    /// Feeds the next rows of the current batch: several to all branches, if these keep the order of rows; otherwise the whole
+    /// batch to one branch after the other.
+    fn begin_rows(&mut self) {
+        self.width = self.current.columns.len();
+        let rows = self.position..(self.position + SEED_ROWS).min(self.current.rows);
+        let is_single = self.current.rows == 1;
+        match self.row_slot {
+            Some(slot) if !is_single => {
+                let seed = self.current.slice(rows.start, rows.end);
+                let seed = numbered(seed, slot);
+                for branch in &mut self.branches {
+                    branch.feed(seed.copy());
+                }
+                let merge = BranchMerge::new(seed.rows, self.branches.len(), slot, self.width);
+                self.merge = Some(merge);
+                self.position = rows.end;
+            }
+            slot => {
+                if let Some(slot) = slot {
+                    self.current = numbered(std::mem::take(&mut self.current), slot);
+                }
+                self.position = self.current.rows;
+                self.running = 0;
+                self.feed_branch();
+            }
+        }
+    }
+
+    /// Feeds the current batch to the running branch.
+    fn feed_branch(&mut self) {
+        if self.running < self.branches.len() {
+            let batch = match self.running + 1 == self.branches.len() {
+                true => std::mem::take(&mut self.current),
+                false => self.current.copy(),
+            };
+            self.branches[self.running].feed(batch);
         }
     }
 }
@@ -199,27 +311,100 @@ impl RowSource for Union {
 
     fn next(&mut self) -> Result<Option<Batch>, QueryError> {
         loop {
+            if let Some(merge) = &mut self.merge {
+                let merged = merge.next(&mut self.branches, &self.live)?;
+                if merged.is_some() {
+                    return Ok(merged);
+                }
+                self.merge = None;
+            }
             if self.running < self.branches.len() {
-                if let Some(batch) = self.branches[self.running].next()? {
+                if let Some(mut batch) = self.branches[self.running].next()? {
+                    batch.columns.truncate(self.width);
                     return Ok(Some(batch));
                 }
                 self.running += 1;
-            } else {
-                match self.input.take() {
-                    Some(batch) => {
-                        self.current = batch;
-                        self.running = 0;
-                    }
-                    None => return Ok(None),
+                self.feed_branch();
+                continue;
+            }
+            if self.position < self.current.rows {
+                self.begin_rows();
+                continue;
+            }
+            match self.input.take() {
+                Some(batch) => (self.current, self.position) = (batch, 0),
+                None => {
+                    self.current = Batch::default();
+                    return Ok(None);
                 }
             }
-            if self.running < self.branches.len() {
-                let batch = match self.running + 1 == self.branches.len() {
-                    true => std::mem::take(&mut self.current),
-                    false => self.current.copy(),
-                };
-                self.branches[self.running].feed(batch);
+        }
+    }
+}
+
+/// The solutions of several branches for the rows of a batch, which each branch returns in the order of the rows.
+struct BranchMerge {
+    row_slot: usize,
+    /// Number of slots of the pipeline.
+    width: usize,
+    rows: u64,
+    /// The solutions of each branch that were not returned, and whether it has more.
+    heads: Vec<(Cursor, bool)>,
+    /// The next solutions are those of this row in this branch.
+    row: u64,
+    branch: usize,
+}
+
+impl BranchMerge {
+    fn new(rows: usize, branches: usize, row_slot: usize, width: usize) -> Self {
+        Self {
+            row_slot,
+            width,
+            rows: rows as u64,
+            heads: (0..branches).map(|_| (Cursor::default(), true)).collect(),
+            row: 1,
+            branch: 0,
+        }
+    }
+
+    /// Returns the next solutions, or `None` after the last.
+    fn next(
+        &mut self,
+        branches: &mut [Pipeline],
+        live: &Slots,
+    ) -> Result<Option<Batch>, QueryError> {
+        let mut order = Vec::new();
+        while order.is_empty() && self.row <= self.rows {
+            for ((head, has_more), branch) in self.heads.iter_mut().zip(&mut *branches) {
+                if *has_more && !head.has_rows() {
+                    let next = branch.next()?;
+                    *has_more = next.is_some();
+                    *head = Cursor::over(next.unwrap_or_default());
+                }
             }
+            self.take(&mut order);
+        }
+        if order.is_empty() {
+            return Ok(None);
+        }
+        let batches: Vec<&Batch> = self.heads.iter().map(|(head, _)| &head.batch).collect();
+        Ok(Some(interleaved(&batches, &order, self.width, live)))
+    }
+
+    /// Takes solutions until those of a branch that has more are used up.
+    fn take(&mut self, order: &mut Vec<(u32, u32)>) {
+        while self.row <= self.rows {
+            while let Some((head, has_more)) = self.heads.get_mut(self.branch) {
+                while head.has_rows() && head.batch.value(self.row_slot, head.row) == self.row {
+                    order.push((self.branch as u32, head.row as u32));
+                    head.row += 1;
+                }
+                if *has_more && !head.has_rows() {
+                    return;
+                }
+                self.branch += 1;
+            }
+            (self.row, self.branch) = (self.row + 1, 0);
         }
     }
 }

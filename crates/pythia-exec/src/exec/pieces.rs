@@ -104,11 +104,8 @@ fn merging(steps: &[Step]) -> usize {
 }
 
 /// Returns whether several threads may run all of the steps for the solutions of an input, and the steps are not measured.
-/// With OPTIONAL and UNION, the order of solutions would depend on what earlier pieces have left in a thread's steps.
 pub(super) fn are_divisible(steps: &[Step], context: &QueryContext) -> bool {
-    let keeps_order =
-        |step: &Step| !matches!(step.kind, StepKind::Optional(_) | StepKind::Union(_));
-    context.profile.is_none() && (steps.iter()).all(|step| is_divisible(step) && keeps_order(step))
+    context.profile.is_none() && steps.iter().all(is_divisible)
 }
 
 /// Returns whether several threads may run a step, each for some of the solutions, as well as one for all of them.

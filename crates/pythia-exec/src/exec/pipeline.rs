@@ -211,7 +211,7 @@ fn run(
         StepKind::EarlyDistinct => distinct(step, source, shared, siblings),
         StepKind::EarlyCount(slot) => Box::new(EarlyCount::new(source, *slot, live, context)),
         StepKind::Union(branches) => {
-            Box::new(Union::new(source, branches, width, context, siblings))
+            Box::new(Union::new(source, branches, width, live, shared, siblings))
         }
         StepKind::Path(path) => {
             let path = path.clone();

@@ -70,6 +70,17 @@ fn number(variable: &str) -> Option<u64> {
     Some(text.parse().expect(variable))
 }
 
+/// Tells the seed and the query if its check panics.
+struct PanicNote<'q>(u64, &'q [String]);
+
+impl Drop for PanicNote<'_> {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            eprintln!("seed {}, {}", self.0, self.1.join("\n"));
+        }
+    }
+}
+
 #[derive(Default)]
 struct Campaign {
     cases: AtomicU64,
@@ -126,7 +137,10 @@ impl Campaign {
         for _ in 0..QUERIES {
             let query = generator.query();
             self.cases.fetch_add(1, Ordering::Relaxed);
-            match check(&pair, &query) {
+            let panics = PanicNote(seed, &query);
+            let verdict = check(&pair, &query);
+            drop(panics);
+            match verdict {
                 Verdict::Agree => {}
                 Verdict::Unsupported => {
                     self.unsupported.fetch_add(1, Ordering::Relaxed);
