@@ -120,6 +120,45 @@ fn results_and_their_order_do_not_depend_on_the_number_of_threads() {
     assert!(helped.usage().helped > queries, "{:?}", helped.usage());
 }
 
+/// Solutions stay in the order of the input, wherever its batches end: those without a match too, and those of all branches.
+#[test]
+fn optional_and_union_keep_the_order_of_solutions() {
+    let database = with_threads(&data(), 1);
+    let numbers: Vec<usize> = (0..5000).map(|n| n * 37 % 5000).collect();
+    let nodes: String = (numbers.iter().map(|n| format!(" <http://e/n{n}>"))).collect();
+    let of = |inner: &str| {
+        let query = format!("SELECT ?s ?o {{ VALUES ?s {{{nodes} }} {inner} }}");
+        let text = String::from_utf8(text(&database, &query, ResultFormat::Csv)).unwrap();
+        let lines: Vec<String> = text.lines().skip(1).map(str::to_owned).collect();
+        lines
+    };
+    let line = |n: usize, end: String| format!("http://e/n{n},{end}");
+    let link = |n: usize| (n % 3 == 0).then(|| line(n, format!("http://e/n{}", n / 2)));
+    let value = |n: usize| line(n, (n * 31 % 1009).to_string());
+
+    let optional = of("OPTIONAL { ?s <http://e/link> ?o }");
+    let expected = numbers
+        .iter()
+        .map(|n| link(*n).unwrap_or_else(|| line(*n, String::new())));
+    assert!(optional.into_iter().eq(expected), "OPTIONAL");
+
+    let union = of("{ ?s <http://e/link> ?o } UNION { ?s <http://e/value> ?o }");
+    let expected = numbers
+        .iter()
+        .flat_map(|n| link(*n).into_iter().chain([value(*n)]));
+    assert!(union.into_iter().eq(expected), "UNION");
+
+    let both = of(
+        "OPTIONAL { { ?s <http://e/link> ?o FILTER(?s != <http://e/n12>) } UNION { ?s <http://e/link> ?x OPTIONAL { ?s <http://e/value> ?o } } }",
+    );
+    let expected = numbers.iter().flat_map(|n| match link(*n) {
+        None => vec![line(*n, String::new())],
+        Some(_) if *n == 12 => vec![value(*n)],
+        Some(link) => vec![link, value(*n)],
+    });
+    assert!(both.into_iter().eq(expected), "UNION in OPTIONAL");
+}
+
 #[test]
 fn several_threads_work_on_the_solutions_of_an_input() {
     let database = with_threads(&data(), 4);

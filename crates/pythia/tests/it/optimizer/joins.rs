@@ -663,6 +663,9 @@ fn joins_are_ordered_again_when_far_more_solutions_come() {
         format!("SELECT ?s ?n ?r {{ {of_kind} . {links} }}"),
         format!("SELECT DISTINCT ?n {{ {of_kind} . {links} }}"),
         format!(
+            "SELECT DISTINCT ?n {{ {of_kind} . {links} BIND(STRLEN(STR(?r)) AS ?l) OPTIONAL {{ ?n <http://e/next> ?t FILTER(?l > 3) }} }}"
+        ),
+        format!(
             "SELECT ?s ?r {{ {of_kind} . {links} FILTER(?r != ?s) FILTER(STR(?n) != STR(?r)) }}"
         ),
         format!("SELECT ?s ?r ?t {{ {of_kind} . {links} OPTIONAL {{ ?r <http://e/next> ?t }} }}"),
