@@ -169,11 +169,15 @@ fn depth_of(branches: &[Vec<Step>]) -> usize {
 
 /// Numbers the rows of a batch, from 1 on because 0 reads as unbound.
 fn numbered(mut batch: Batch, slot: usize) -> Batch {
-    if batch.columns.len() <= slot {
-        batch.columns.resize(slot + 1, Vec::new());
-    }
+    make_room(&mut batch, slot);
     batch.columns[slot] = (1..=batch.rows as u64).collect();
     batch
+}
+
+/// Adds columns up to that of a slot.
+fn make_room(batch: &mut Batch, slot: usize) {
+    let columns = batch.columns.len().max(slot + 1);
+    batch.columns.resize(columns, Vec::new());
 }
 
 /// Returns these steps, each with a slot more that is live.
@@ -272,18 +276,23 @@ impl Union {
         let is_single = self.current.rows == 1;
         match self.row_slot {
             Some(slot) if !is_single => {
-                let seed = self.current.slice(rows.start, rows.end);
+                let seed = match rows.len() == self.current.rows {
+                    true => std::mem::take(&mut self.current),
+                    false => self.current.slice(rows.start, rows.end),
+                };
                 let seed = numbered(seed, slot);
-                for branch in &mut self.branches {
-                    branch.feed(seed.copy());
-                }
                 let merge = BranchMerge::new(seed.rows, self.branches.len(), slot, self.width);
+                if let Some((last, others)) = self.branches.split_last_mut() {
+                    others.iter_mut().for_each(|other| other.feed(seed.copy()));
+                    last.feed(seed);
+                }
                 self.merge = Some(merge);
                 self.position = rows.end;
             }
             slot => {
                 if let Some(slot) = slot {
-                    self.current = numbered(std::mem::take(&mut self.current), slot);
+                    // A single row needs no number.
+                    make_room(&mut self.current, slot);
                 }
                 self.position = self.current.rows;
                 self.running = 0;

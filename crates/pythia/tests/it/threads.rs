@@ -133,7 +133,10 @@ fn optional_and_union_keep_the_order_of_solutions() {
         lines
     };
     let line = |n: usize, end: String| format!("http://e/n{n},{end}");
-    let link = |n: usize| (n % 3 == 0).then(|| line(n, format!("http://e/n{}", n / 2)));
+    let link = |n: usize| {
+        n.is_multiple_of(3)
+            .then(|| line(n, format!("http://e/n{}", n / 2)))
+    };
     let value = |n: usize| line(n, (n * 31 % 1009).to_string());
 
     let optional = of("OPTIONAL { ?s <http://e/link> ?o }");
