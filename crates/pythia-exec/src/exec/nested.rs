@@ -74,8 +74,8 @@ impl Optional {
 
     /// Returns inner solutions, between them the rows without a match that come before the last of them.
     fn join(&mut self, mut found: Batch) -> Batch {
-        let mut order: Vec<(u32, u32)> = Vec::new();
         let numbers = std::mem::take(&mut found.columns[self.row_slot]);
+        let mut order: Vec<(u32, u32)> = Vec::with_capacity(2 * numbers.len());
         for (place, &row) in numbers.iter().enumerate() {
             let row = row as usize - 1;
             self.matched[row] = true;
@@ -208,14 +208,22 @@ fn keep_live(steps: &mut [Step], slot: usize) {
 fn interleaved(batches: &[&Batch], order: &[(u32, u32)], width: usize, live: &Slots) -> Batch {
     let mut out = Batch::empty(width);
     out.rows = order.len();
-    let is_bound = |batch: &&Batch, slot: usize| batch.rows > 0 && !batch.columns[slot].is_empty();
+    let rows = batches.iter().map(|batch| batch.rows).max();
+    let unbound = vec![0; rows.unwrap_or(0)];
     for slot in live.iter() {
-        if batches.iter().any(|batch| is_bound(batch, slot)) {
-            let cells = order.iter();
-            let cells =
-                cells.map(|&(batch, row)| batches[batch as usize].value(slot, row as usize));
-            out.columns[slot] = cells.collect();
+        let columns = batches.iter().map(|batch| batch.columns.get(slot));
+        let mut columns: Vec<&[u64]> = columns
+            .map(|column| column.map_or(&[][..], Vec::as_slice))
+            .collect();
+        if columns.iter().all(|column| column.is_empty()) {
+            continue;
         }
+        for column in columns.iter_mut().filter(|column| column.is_empty()) {
+            *column = &unbound;
+        }
+        let cells = order.iter();
+        let cells = cells.map(|&(batch, row)| columns[batch as usize][row as usize]);
+        out.columns[slot] = cells.collect();
     }
     out
 }
