@@ -185,6 +185,11 @@ impl Engine {
         }
     }
 
+    /// Returns the cores that queries share.
+    pub fn cores(&self) -> &Arc<Cores> {
+        &self.cores
+    }
+
     /// Creates a temporary file for buffered bytes, within the space limit of temporary files.
     pub fn spilled_bytes(&self) -> Result<SpilledBytes, QueryError> {
         SpilledBytes::create(&self.spill)

@@ -15,6 +15,8 @@ pub use graph_rules::GraphRules;
 pub use pythia_exec::error::QueryError;
 pub use pythia_exec::explain::{JoinOrder, Measured, PlanNode};
 pub use pythia_exec::expression::{CustomFunction, CustomFunctions};
+pub use pythia_exec::limits::cores::Cores;
+pub use pythia_exec::limits::fork::fork;
 pub use pythia_exec::limits::governor::Overstay;
 pub use pythia_exec::limits::spill::bytes::{SpilledBytes, SpilledPiece};
 pub use pythia_exec::result::{

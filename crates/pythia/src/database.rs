@@ -7,7 +7,8 @@ use std::time::Instant;
 
 use pythia_io::{Counters, Storage};
 use pythia_query::{
-    Engine, EngineOptions, PreparedQuery, QueryError, QueryOptions, Results, SpilledBytes, Usage,
+    Cores, Engine, EngineOptions, PreparedQuery, QueryError, QueryOptions, Results, SpilledBytes,
+    Usage,
 };
 use pythia_sparql::{Query, Update};
 use pythia_store::write::WriteOptions;
@@ -222,6 +223,11 @@ impl Database {
         options: &QueryOptions,
     ) -> Result<PreparedQuery, QueryError> {
         self.engine.prepare_written(snapshot, plan, options)
+    }
+
+    /// Returns the cores that its queries share.
+    pub fn cores(&self) -> &Arc<Cores> {
+        self.engine.cores()
     }
 
     pub(crate) fn engine(&self) -> &Engine {

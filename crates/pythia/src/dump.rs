@@ -1,12 +1,13 @@
 //! Writes the whole contents of a store.
 
 use std::collections::HashMap;
-use std::io::Write;
+use std::io::{self, Write};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
 use oxrdf::{GraphName, GraphNameRef, NamedNode, NamedOrBlankNode, Quad, Term, TermRef, Triple};
-use pythia_query::{GraphRules, QueryError, QueryOptions};
+use pythia_query::{Cores, GraphRules, QueryError, QueryOptions, fork};
 use pythia_rdf::language::recommend_form;
 use pythia_rdf::write::RdfWriter;
 use pythia_rdf::{RdfFormat, TermId};
@@ -16,64 +17,143 @@ use pythia_store::{
 
 use crate::write::{WriteError, WriteReport, check_triple_terms, write_triples};
 
+/// Number of batches that are decoded together, for each core.
+const BATCHES_PER_CORE: usize = 8;
+
 /// Writes all quads, sorted by subject, predicate, object and graph. The same data gives the same bytes,
-/// regardless of the order in which it was loaded. Memory use is constant. Formats without graphs hold only
-/// the default graph; they are rejected before the first byte if there are other graphs.
+/// regardless of the order in which it was loaded and of the number of cores. Memory use is constant. Formats without graphs
+/// hold only the default graph; they are rejected before the first byte if there are other graphs.
 pub fn dump(
     snapshot: &Snapshot,
+    cores: &Arc<Cores>,
     format: RdfFormat,
     out: impl Write,
 ) -> Result<WriteReport, WriteError> {
-    dump_within(snapshot, &QueryOptions::default(), format, out)
+    dump_within(snapshot, cores, &QueryOptions::default(), format, out)
 }
 
 /// Writes the visible graphs like [`dump`], within the limits of a query: uses `visible`, `timeout`, `cancel`
 /// and `row_limit` of its options. Memory use grows only with the number of graphs.
 pub fn dump_within(
     snapshot: &Snapshot,
+    cores: &Arc<Cores>,
     options: &QueryOptions,
     format: RdfFormat,
     out: impl Write,
 ) -> Result<WriteReport, WriteError> {
+    let _busy = cores.compute();
     let mut visible = Visible::new(snapshot, options);
     visible.check_format(format)?;
-    let mut writer = RdfWriter::new(out, format, &[]).expect("no prefixes, so none is wrong");
+    let mut document = Document::new(out, format);
     let mut report = WriteReport::default();
-    let mut quads = snapshot.quads().map_err(failed)?;
-    while let Some(batch) = quads.next().map_err(failed)? {
-        visible.limits.check()?;
-        let mut rows = Vec::with_capacity(batch.rows);
-        for row in 0..batch.rows {
-            if visible.shows(TermId(batch.columns[3][row]))? {
-                rows.push(row);
+    let mut scan = snapshot.quads().map_err(failed)?;
+    let row_limit = options.row_limit.unwrap_or(u64::MAX);
+    let mut is_cut = false;
+    // The first batches are not kept back until there are many.
+    let (mut most, limit) = (1, BATCHES_PER_CORE * cores.limit());
+    while !is_cut {
+        let mut batches: Vec<Vec<TermId>> = Vec::with_capacity(most);
+        while batches.len() < most
+            && !is_cut
+            && let Some(batch) = scan.next().map_err(failed)?
+        {
+            let mut ids = visible.quads_of(&batch)?;
+            let left = row_limit - report.rows;
+            is_cut = ids.len() as u64 / 4 > left;
+            if is_cut {
+                ids.truncate(4 * left as usize);
             }
+            report.rows += ids.len() as u64 / 4;
+            batches.push(ids);
         }
-        let mut ids: Vec<TermId> = Vec::with_capacity(rows.len() * 4);
-        for row in &rows {
-            let present = batch.columns.iter().map(|column| TermId(column[*row]));
-            ids.extend(present.filter(|id| id.is_bound()));
+        if batches.is_empty() {
+            document.finish()?;
+            return Ok(report);
         }
-        let mut terms = snapshot.decode(&ids).map_err(failed)?;
+        let limits = &visible.limits;
+        let parts = fork(cores, batches.len(), |batch| {
+            limits.check()?;
+            Ok(Part::of(snapshot, &batches[batch], format))
+        })?;
+        for part in parts {
+            document.write(part?)?;
+        }
+        most = (2 * most).min(limit);
+    }
+    Err(QueryError::RowLimit(row_limit).into())
+}
+
+/// A document that is being written.
+enum Document<W: Write> {
+    /// Each quad is a line of its own.
+    Lines(W),
+    Statements(RdfWriter<W>),
+}
+
+/// Quads to be written.
+enum Part {
+    Lines(Vec<u8>),
+    Quads(Vec<Quad>),
+}
+
+impl Part {
+    /// Decodes quads, each given by four ids, and writes them if each is a line of its own in the format.
+    fn of(snapshot: &Snapshot, ids: &[TermId], format: RdfFormat) -> Result<Self, WriteError> {
+        let bound: Vec<TermId> = ids.iter().copied().filter(|id| id.is_bound()).collect();
+        let mut terms = snapshot.decode(&bound).map_err(failed)?;
         terms.iter_mut().for_each(recommend_form);
         check_triple_terms(terms.iter(), format)?;
         let mut terms = terms.into_iter();
-        for row in rows {
-            if options.row_limit == Some(report.rows) {
-                return Err(QueryError::RowLimit(report.rows).into());
-            }
-            let mut next = |column: usize| {
-                let bound = batch.columns[column][row] != 0;
-                bound.then(|| terms.next()).flatten()
-            };
-            let quad = quad([next(0), next(1), next(2), next(3)]).ok_or_else(|| {
-                failed(StoreError::corrupt("spo", None, "a quad that is not RDF"))
-            })?;
-            writer.quad(quad.as_ref())?;
-            report.rows += 1;
+        let quads = ids.chunks_exact(4).map(|ids| {
+            let mut next = |place: usize| ids[place].is_bound().then(|| terms.next()).flatten();
+            let wrong = || failed(StoreError::corrupt("spo", None, "a quad that is not RDF"));
+            quad([next(0), next(1), next(2), next(3)]).ok_or_else(wrong)
+        });
+        if !has_lines(format) {
+            return Ok(Self::Quads(quads.collect::<Result<_, _>>()?));
+        }
+        let mut writer = writer_of(Vec::new(), format);
+        for quad in quads {
+            writer.quad(quad?.as_ref())?;
+        }
+        Ok(Self::Lines(writer.finish()?))
+    }
+}
+
+/// Returns whether each quad is a line of its own in a format.
+fn has_lines(format: RdfFormat) -> bool {
+    matches!(format, RdfFormat::NTriples | RdfFormat::NQuads)
+}
+
+fn writer_of<W: Write>(out: W, format: RdfFormat) -> RdfWriter<W> {
+    RdfWriter::new(out, format, &[]).expect("no prefixes, so none is wrong")
+}
+
+impl<W: Write> Document<W> {
+    fn new(out: W, format: RdfFormat) -> Self {
+        match has_lines(format) {
+            true => Self::Lines(out),
+            false => Self::Statements(writer_of(out, format)),
         }
     }
-    writer.finish()?.flush()?;
-    Ok(report)
+
+    fn write(&mut self, part: Part) -> io::Result<()> {
+        match (self, part) {
+            (Self::Lines(out), Part::Lines(lines)) => out.write_all(&lines),
+            (Self::Statements(writer), Part::Quads(quads)) => {
+                let mut quads = quads.iter();
+                quads.try_for_each(|quad| writer.quad(quad.as_ref()))
+            }
+            _ => unreachable!("parts have the form of the document"),
+        }
+    }
+
+    fn finish(self) -> io::Result<()> {
+        match self {
+            Self::Lines(mut out) => out.flush(),
+            Self::Statements(writer) => writer.finish()?.flush(),
+        }
+    }
 }
 
 /// Writes the triples of one graph, sorted by the ids of subject, predicate and object, within the limits of a
@@ -271,6 +351,18 @@ impl<'a> Visible<'a> {
             }
         }
         Ok(false)
+    }
+
+    /// Returns the ids of the visible quads, four for each.
+    fn quads_of(&mut self, batch: &IdBatch) -> Result<Vec<TermId>, WriteError> {
+        self.limits.check()?;
+        let mut ids = Vec::with_capacity(4 * batch.rows);
+        for row in 0..batch.rows {
+            if self.shows(TermId(batch.columns[3][row]))? {
+                ids.extend(batch.columns.iter().map(|column| TermId(column[row])));
+            }
+        }
+        Ok(ids)
     }
 
     fn shows(&mut self, graph: TermId) -> Result<bool, WriteError> {

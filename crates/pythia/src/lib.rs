@@ -68,10 +68,11 @@ pub use oxrdf::{Quad, Term, Triple, Variable};
 pub use pythia_io::{Counters, DeviceProfile, DirectStorage, GroupCounters};
 pub use pythia_log::{Commit, LogError, Position, Salvage, StoreId};
 pub use pythia_query::{
-    CustomFunction, CustomFunctions, GraphRules, HttpService, JoinOrder, LoadHandler, Loader,
-    Measured, Overstay, Path, PathEdge, PlanNode, PreparedQuery, QueryError, QueryOptions, Results,
-    ServiceError, ServiceHandler, ServiceSolutions, SolutionBatch, SolutionStream, SourceError,
-    SpilledBytes, SpilledPiece, SpooledSolutions, TripleStream, UpdateOptions, Updated, Usage,
+    Cores, CustomFunction, CustomFunctions, GraphRules, HttpService, JoinOrder, LoadHandler,
+    Loader, Measured, Overstay, Path, PathEdge, PlanNode, PreparedQuery, QueryError, QueryOptions,
+    Results, ServiceError, ServiceHandler, ServiceSolutions, SolutionBatch, SolutionStream,
+    SourceError, SpilledBytes, SpilledPiece, SpooledSolutions, TripleStream, UpdateOptions,
+    Updated, Usage,
 };
 pub use pythia_rdf::{Compression, ParseReport, RdfFormat, RdfWriter, Source};
 pub use pythia_sparql::{

@@ -3,11 +3,13 @@
 use std::ffi::OsStr;
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
+use std::num::NonZero;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use anyhow::{Context, Result};
 use clap::{Args, ValueEnum};
-use pythia::{GraphRules, RdfFormat};
+use pythia::{Cores, GraphRules, RdfFormat};
 
 use crate::arguments::{StoreArguments, human_count};
 
@@ -27,6 +29,10 @@ pub(crate) struct Dump {
     /// Output format [default: from the file's extension, or nq]
     #[arg(long, value_enum)]
     format: Option<Format>,
+
+    /// Threads to use [default: all cores]
+    #[arg(long, value_name = "NUMBER")]
+    threads: Option<NonZero<usize>>,
 }
 
 #[derive(Clone, Copy, ValueEnum)]
@@ -83,7 +89,8 @@ impl Dump {
             None => Box::new(io::stdout().lock()),
         };
         let out = BufWriter::with_capacity(1 << 20, out);
-        let report = pythia::dump(&snapshot, format, out)?;
+        let cores = Arc::new(Cores::new(self.threads));
+        let report = pythia::dump(&snapshot, &cores, format, out)?;
         if self.output.is_some() {
             eprintln!("wrote {} quads", human_count(report.rows));
         }

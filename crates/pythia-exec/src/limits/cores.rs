@@ -65,7 +65,7 @@ impl Cores {
     }
 
     /// Returns the most threads that compute at once.
-    pub(crate) fn limit(&self) -> usize {
+    pub fn limit(&self) -> usize {
         self.limit
     }
 

@@ -17,7 +17,7 @@ use crate::error::QueryError;
 
 /// Returns the results of `work` on each of the parts from 0 on, in order; or the error of the first part that fails.
 /// Without a free core, the current thread does everything.
-pub(crate) fn fork<T: Send>(
+pub fn fork<T: Send>(
     cores: &Arc<Cores>,
     parts: usize,
     work: impl Fn(usize) -> Result<T, QueryError> + Sync,

@@ -2,7 +2,7 @@
 
 pub mod cores;
 pub(crate) mod exchange;
-pub(crate) mod fork;
+pub mod fork;
 pub mod governor;
 pub mod spill;
 mod transaction;

@@ -13,7 +13,7 @@ use http::request::Parts;
 use http::{HeaderMap, HeaderValue, Method, StatusCode};
 use oxrdf::{GraphNameRef, NamedNode};
 use pythia::{
-    GraphRules, Precondition, Query, QueryError, QueryOptions, RdfFormat, Replaced, Results,
+    Cores, GraphRules, Precondition, Query, QueryError, QueryOptions, RdfFormat, Replaced, Results,
     Snapshot, Update,
 };
 use rand::distr::{Alphanumeric, SampleString};
@@ -160,7 +160,10 @@ async fn read(exchange: Exchange, parts: &Parts, target: Target) -> Result<Respo
         output.cache(caching);
         match is_unmodified {
             true => Ok(()),
-            false => write_target(&snapshot, &target, media_type, &options, output),
+            false => {
+                let cores = exchange.dataset.database.cores();
+                write_target(&snapshot, cores, &target, media_type, &options, output)
+            }
         }
     })
     .await
@@ -168,6 +171,7 @@ async fn read(exchange: Exchange, parts: &Parts, target: Target) -> Result<Respo
 
 fn write_target(
     snapshot: &Snapshot,
+    cores: &Arc<Cores>,
     target: &Target,
     media_type: &str,
     options: &QueryOptions,
@@ -176,7 +180,7 @@ fn write_target(
     let format = RdfFormat::from_media_type(media_type);
     let format = format.expect("formats of graphs and datasets are formats of RDF");
     match target.graph() {
-        None => pythia::dump_within(snapshot, options, format, output)?,
+        None => pythia::dump_within(snapshot, cores, options, format, output)?,
         Some(graph) => pythia::dump_graph(snapshot, options, graph, format, output)?,
     };
     Ok(())

@@ -47,7 +47,13 @@ fn open(storage: &Arc<dyn Storage>, archive: Option<Arc<dyn Storage>>) -> Databa
 
 fn contents(database: &Database) -> Lines {
     let mut text = Vec::new();
-    dump(&database.snapshot(), RdfFormat::NQuads, &mut text).unwrap();
+    dump(
+        &database.snapshot(),
+        database.cores(),
+        RdfFormat::NQuads,
+        &mut text,
+    )
+    .unwrap();
     String::from_utf8(text)
         .unwrap()
         .lines()

@@ -469,7 +469,13 @@ fn dumps_keep_the_limits_of_their_options() {
     let database = database(DATA);
     let dump = |options: QueryOptions| {
         let snapshot = database.snapshot();
-        let error = pythia::dump_within(&snapshot, &options, RdfFormat::NQuads, io::sink());
+        let error = pythia::dump_within(
+            &snapshot,
+            database.cores(),
+            &options,
+            RdfFormat::NQuads,
+            io::sink(),
+        );
         error
             .map(|report| report.rows)
             .map_err(|error| match error {
@@ -504,7 +510,8 @@ fn dumps_keep_the_limits_of_their_options() {
 fn dumps_without_graphs_are_refused_before_their_first_byte() {
     let dump = |data: &str, format| {
         let mut bytes = Vec::new();
-        let outcome = pythia::dump(&database(data).snapshot(), format, &mut bytes);
+        let database = database(data);
+        let outcome = pythia::dump(&database.snapshot(), database.cores(), format, &mut bytes);
         (outcome.map_err(|error| error.to_string()), bytes)
     };
     let triples =

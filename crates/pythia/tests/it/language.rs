@@ -498,7 +498,13 @@ fn language_tags_leave_in_the_form_of_rfc_5646() {
         assert!(has_form(&text), "{query}: {text}");
     }
     let mut dump = Vec::new();
-    pythia::dump(&database.snapshot(), pythia::RdfFormat::NQuads, &mut dump).unwrap();
+    pythia::dump(
+        &database.snapshot(),
+        database.cores(),
+        pythia::RdfFormat::NQuads,
+        &mut dump,
+    )
+    .unwrap();
     assert!(has_form(&String::from_utf8(dump).unwrap()));
     let table = written("SELECT ?o { ?s ?p ?o }", pythia::ResultFormat::Arrow);
     assert!(table.contains("en-GB"));

@@ -63,7 +63,13 @@ pub(crate) fn restless(nquads: &str) -> Database {
 /// All that a database holds.
 pub(crate) fn quads_of(database: &Database) -> Dataset {
     let mut nquads = Vec::new();
-    pythia::dump(&database.snapshot(), RdfFormat::NQuads, &mut nquads).unwrap();
+    pythia::dump(
+        &database.snapshot(),
+        database.cores(),
+        RdfFormat::NQuads,
+        &mut nquads,
+    )
+    .unwrap();
     let quads = RdfParser::from_format(OxFormat::NQuads).for_slice(&nquads);
     quads.map(Result::unwrap).collect()
 }

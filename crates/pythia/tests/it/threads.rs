@@ -4,7 +4,9 @@ use std::num::NonZero;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use pythia::{Database, Options, QueryError, QueryOptions, ResultFormat, Results, write_results};
+use pythia::{
+    Database, Options, QueryError, QueryOptions, RdfFormat, ResultFormat, Results, write_results,
+};
 
 use crate::support::database_with;
 
@@ -167,6 +169,35 @@ fn several_threads_work_on_the_solutions_of_an_input() {
     let database = with_threads(&data(), 4);
     text(&database, FED, ResultFormat::Csv);
     assert!(database.usage().helped > 0);
+}
+
+/// A dump has the same bytes with any number of threads, also if its quads are cut where a subject goes on.
+#[test]
+fn dumps_do_not_depend_on_the_number_of_threads() {
+    let mut data = data();
+    for n in 0..NODES / 4 {
+        data.push_str(&format!(
+            "<http://e/n{}> <http://e/said> \"in graph {}\" <http://e/graph{}> .\n",
+            n * 3,
+            n % 17,
+            n % 5
+        ));
+    }
+    let (alone, helped) = (with_threads(&data, 1), with_threads(&data, 4));
+    for format in [RdfFormat::NQuads, RdfFormat::TriG] {
+        let dump = |database: &Database| {
+            let mut text = Vec::new();
+            let dumped = pythia::dump(&database.snapshot(), database.cores(), format, &mut text);
+            (dumped.expect("memory takes it").rows, text)
+        };
+        let (rows, text) = dump(&alone);
+        assert!(dump(&helped) == (rows, text.clone()), "{format}");
+        assert_eq!(rows, alone.snapshot().statistics().quads, "{format}");
+        let lines = text.split_inclusive(|byte| *byte == b'\n').count() as u64;
+        assert!(lines >= rows, "{format}");
+    }
+    assert_eq!(alone.usage().helped, 0);
+    assert!(helped.usage().helped > 0);
 }
 
 #[test]

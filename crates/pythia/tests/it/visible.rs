@@ -649,6 +649,7 @@ fn lines_seen(database: &Database, entries: &[&str]) -> Vec<String> {
     let mut nquads = Vec::new();
     pythia::dump_within(
         &database.snapshot(),
+        database.cores(),
         &options,
         pythia::RdfFormat::NQuads,
         &mut nquads,
