@@ -423,5 +423,9 @@ impl BranchMerge {
             }
             (self.row, self.branch) = (self.row + 1, 0);
         }
+        debug_assert!(
+            self.heads.iter().all(|(head, _)| !head.has_rows()),
+            "solutions of branches are in order"
+        );
     }
 }
