@@ -7,19 +7,23 @@ import contextlib
 import gzip
 import http.server
 import io
+import json
+import os
 import signal
 import subprocess
 import sys
 import tempfile
+import textwrap
 import threading
 import time
 import unittest
 from pathlib import Path
+from unittest import mock
 
 BENCH = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(BENCH))
 
-from peers import command, compare, data, engines, instructions, page, points, processes, report, sparql_http  # noqa: E402
+from peers import command, compare, data, engines, instructions, page, points, processes, report, sparql_http, threads  # noqa: E402
 
 
 def latency(median):
@@ -37,6 +41,32 @@ def figures(times, left_out, unit="queries_per_second"):
             "tests": [{"clients": 1, "systems": systems}], "left_out": [left_out.get(name, {}) for name in names],
             "found": {template: {"queries": 2, "empty": 1, "rows": 3} for template in templates},
             "peak_bytes": {names[0]: 5_000_000}}
+
+
+class Threads(unittest.TestCase):
+    def test_a_small_run(self):
+        with tempfile.TemporaryDirectory() as folder:
+            program, queries, record = (Path(folder) / name for name in ("pythia", "queries.jsonl", "record.json"))
+            # 100 ms with one thread, 50 with two.
+            program.write_text(textwrap.dedent("""\
+                #!/usr/bin/env python3
+                import json, sys
+                given = dict(zip(sys.argv, sys.argv[1:]))
+                if "--json" in given:
+                    latency = {"p50_us": 100_000 // int(given["--threads"])}
+                    open(given["--json"], "w").write(json.dumps({"queries": [{"latency": latency}]}))
+                """))
+            program.chmod(0o755)
+            queries.write_text("".join(json.dumps({"id": name, "template": name, "query": "ASK {}"}) + "\n" for name in "ab"))
+            given = ["-l", "store", "--queries", str(queries), "--rounds", "2", "--json", str(record)]
+            with mock.patch.dict(os.environ, {"PYTHIA": str(program)}), contextlib.redirect_stdout(io.StringIO()) as said:
+                self.assertEqual(threads.main(given), 0)
+                self.assertIn("2 of 2 ratios are at least 1.5", said.getvalue())
+                with contextlib.redirect_stderr(io.StringIO()) as error:
+                    self.assertEqual(threads.main([*given, "--templates", "c"]), 1)
+                self.assertIn("has none of these templates", error.getvalue())
+            found = json.loads(record.read_text())["queries"]
+            self.assertEqual([(of["query"], of["ratio"], of["possible"]) for of in found], [("a", 2, 2), ("b", 2, 2)])
 
 
 class Instructions(unittest.TestCase):
