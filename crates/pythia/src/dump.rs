@@ -87,7 +87,7 @@ pub fn dump_within(
 enum Document<W: Write> {
     /// Each quad is a line of its own.
     Lines(W),
-    Statements(RdfWriter<W>),
+    Statements(Box<RdfWriter<W>>),
 }
 
 /// Quads to be written.
@@ -133,7 +133,7 @@ impl<W: Write> Document<W> {
     fn new(out: W, format: RdfFormat) -> Self {
         match has_lines(format) {
             true => Self::Lines(out),
-            false => Self::Statements(writer_of(out, format)),
+            false => Self::Statements(Box::new(writer_of(out, format))),
         }
     }
 
