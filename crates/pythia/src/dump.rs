@@ -17,12 +17,15 @@ use pythia_store::{
 
 use crate::write::{WriteError, WriteReport, check_triple_terms, write_triples};
 
-/// Number of batches that are decoded together, for each core.
+/// Maximum number of batches that are decoded together, for each core.
 const BATCHES_PER_CORE: usize = 8;
+/// Approximate bytes of the text of such batches, for each core.
+const BYTES_PER_CORE: usize = 8 << 20;
 
 /// Writes all quads, sorted by subject, predicate, object and graph. The same data gives the same bytes,
-/// regardless of the order in which it was loaded and of the number of cores. Memory use is constant. Formats without graphs
-/// hold only the default graph; they are rejected before the first byte if there are other graphs.
+/// regardless of the order in which it was loaded and of the number of cores. Memory use is constant: some 8 MiB for each core, or
+/// the text of some thousand quads if that is more. Formats without graphs hold only the default graph; they are rejected
+/// before the first byte if there are other graphs.
 pub fn dump(
     snapshot: &Snapshot,
     cores: &Arc<Cores>,
@@ -41,46 +44,92 @@ pub fn dump_within(
     format: RdfFormat,
     out: impl Write,
 ) -> Result<WriteReport, WriteError> {
-    let _busy = cores.compute();
     let mut visible = Visible::new(snapshot, options);
     visible.check_format(format)?;
     let mut document = Document::new(out, format);
-    let mut report = WriteReport::default();
-    let mut scan = snapshot.quads().map_err(failed)?;
-    let row_limit = options.row_limit.unwrap_or(u64::MAX);
-    let mut is_cut = false;
+    let mut quads = VisibleQuads {
+        scan: snapshot.quads().map_err(failed)?,
+        rows: 0,
+        row_limit: options.row_limit.unwrap_or(u64::MAX),
+    };
     // The first batches are not kept back until there are many.
-    let (mut most, limit) = (1, BATCHES_PER_CORE * cores.limit());
-    while !is_cut {
-        let mut batches: Vec<Vec<TermId>> = Vec::with_capacity(most);
-        while batches.len() < most
-            && !is_cut
-            && let Some(batch) = scan.next().map_err(failed)?
-        {
-            let mut ids = visible.quads_of(&batch)?;
-            let left = row_limit - report.rows;
-            is_cut = ids.len() as u64 / 4 > left;
-            if is_cut {
-                ids.truncate(4 * left as usize);
-            }
-            report.rows += ids.len() as u64 / 4;
-            batches.push(ids);
-        }
-        if batches.is_empty() {
-            document.finish()?;
-            return Ok(report);
-        }
+    let mut most = 1;
+    loop {
+        // A thread that writes does not compute.
+        let busy = cores.compute();
+        let (batches, end) = quads.next_batches(most, &mut visible);
         let limits = &visible.limits;
         let parts = fork(cores, batches.len(), |batch| {
             limits.check()?;
             Ok(Part::of(snapshot, &batches[batch], format))
         })?;
+        drop(busy);
+        let mut bytes = 0;
         for part in parts {
-            document.write(part?)?;
+            let part = part?;
+            bytes += part.bytes();
+            document.write(part)?;
         }
-        most = (2 * most).min(limit);
+        if end? {
+            document.finish()?;
+            return Ok(WriteReport { rows: quads.rows });
+        }
+        most = more_or_fewer(most, bytes, cores.limit());
     }
-    Err(QueryError::RowLimit(row_limit).into())
+}
+
+/// Returns the number of batches to decode together, after this many with texts of this length.
+fn more_or_fewer(batches: usize, bytes: usize, cores: usize) -> usize {
+    let fitting = BYTES_PER_CORE * cores * batches / bytes.max(1);
+    fitting.min(2 * batches).clamp(1, BATCHES_PER_CORE * cores)
+}
+
+/// The visible quads of a dump that are left.
+struct VisibleQuads {
+    scan: QuadScan,
+    /// Number of those read.
+    rows: u64,
+    row_limit: u64,
+}
+
+impl VisibleQuads {
+    /// Returns the ids of the next quads, four for each, in batches, and whether they are the last. An error comes after the
+    /// quads before it.
+    fn next_batches(
+        &mut self,
+        most: usize,
+        visible: &mut Visible<'_>,
+    ) -> (Vec<Vec<TermId>>, Result<bool, WriteError>) {
+        let mut batches = Vec::with_capacity(most);
+        while batches.len() < most {
+            let (ids, is_last) = self.next_batch(visible);
+            batches.push(ids);
+            if !matches!(is_last, Ok(false)) {
+                return (batches, is_last);
+            }
+        }
+        (batches, Ok(false))
+    }
+
+    /// Returns the ids of the quads of the next batch, and whether it was the last.
+    fn next_batch(&mut self, visible: &mut Visible<'_>) -> (Vec<TermId>, Result<bool, WriteError>) {
+        let batch = match self.scan.next() {
+            Ok(Some(batch)) => batch,
+            Ok(None) => return (Vec::new(), Ok(true)),
+            Err(error) => return (Vec::new(), Err(failed(error))),
+        };
+        let mut ids = match visible.quads_of(&batch) {
+            Ok(ids) => ids,
+            Err(error) => return (Vec::new(), Err(error)),
+        };
+        let left = self.row_limit - self.rows;
+        if ids.len() as u64 / 4 > left {
+            ids.truncate(4 * left as usize);
+            return (ids, Err(QueryError::RowLimit(self.row_limit).into()));
+        }
+        self.rows += ids.len() as u64 / 4;
+        (ids, Ok(false))
+    }
 }
 
 /// A document that is being written.
@@ -117,6 +166,25 @@ impl Part {
             writer.quad(quad?.as_ref())?;
         }
         Ok(Self::Lines(writer.finish()?))
+    }
+}
+
+/// Bytes of a quad's terms besides the text of a literal, approximately.
+const QUAD_BYTES: usize = 256;
+
+impl Part {
+    /// Returns the approximate bytes of the quads' text.
+    fn bytes(&self) -> usize {
+        match self {
+            Self::Lines(lines) => lines.len(),
+            Self::Quads(quads) => {
+                let text = |quad: &Quad| match &quad.object {
+                    Term::Literal(literal) => QUAD_BYTES + literal.value().len(),
+                    _ => QUAD_BYTES,
+                };
+                quads.iter().map(text).sum()
+            }
+        }
     }
 }
 

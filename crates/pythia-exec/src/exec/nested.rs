@@ -13,6 +13,8 @@ use crate::plan::step::{Step, StepKind};
 
 /// Number of solutions that an inner pipeline is fed at once.
 const SEED_ROWS: usize = 2048;
+/// Minimum number of solutions that all branches of a UNION are fed at once.
+const SEED_ROWS_MIN: usize = 64;
 
 /// Left join: extends solutions by those of the inner pipeline, or keeps them unchanged if there are none. Solutions stay in
 /// order, unless the inner steps change it.
@@ -234,6 +236,7 @@ pub(crate) struct Union {
     input: Fed,
     branches: Vec<Pipeline>,
     live: Arc<Slots>,
+    context: Arc<QueryContext>,
     current: Batch,
     /// Number of its columns.
     width: usize,
@@ -268,6 +271,7 @@ impl Union {
             running: branches.len(),
             branches,
             live,
+            context: Arc::clone(context),
             current: Batch::default(),
             width: 0,
             position: 0,
@@ -280,7 +284,10 @@ impl Union {
     /// batch to one branch after the other.
     fn begin_rows(&mut self) {
         self.width = self.current.columns.len();
-        let rows = self.position..(self.position + SEED_ROWS).min(self.current.rows);
+        // Copies for all branches together take no more than one batch.
+        let most = self.context.governor().batch_rows(self.live.len());
+        let most = (most / self.branches.len().max(1)).max(SEED_ROWS_MIN);
+        let rows = self.position..(self.position + most).min(self.current.rows);
         let is_single = self.current.rows == 1;
         match self.row_slot {
             Some(slot) if !is_single => {
@@ -384,28 +391,30 @@ impl BranchMerge {
         }
     }
 
-    /// Returns the next solutions, or `None` after the last.
+    /// Returns the next solutions, or `None` after the last. A branch is run when its solutions come next.
     fn next(
         &mut self,
         branches: &mut [Pipeline],
         live: &Slots,
     ) -> Result<Option<Batch>, QueryError> {
         let mut order = Vec::new();
-        while order.is_empty() && self.row <= self.rows {
-            for ((head, has_more), branch) in self.heads.iter_mut().zip(&mut *branches) {
-                if *has_more && !head.has_rows() {
-                    let next = branch.next()?;
-                    *has_more = next.is_some();
-                    *head = Cursor::over(next.unwrap_or_default());
-                }
-            }
+        loop {
             self.take(&mut order);
+            if !order.is_empty() {
+                let heads = self.heads.iter();
+                let batches: Vec<&Batch> = heads.map(|(head, _)| &head.batch).collect();
+                return Ok(Some(interleaved(&batches, &order, self.width, live)));
+            }
+            let Some((head, has_more)) = self.heads.get_mut(self.branch) else {
+                return Ok(None);
+            };
+            let next = match self.row <= self.rows {
+                true => branches[self.branch].next()?,
+                false => return Ok(None),
+            };
+            *has_more = next.is_some();
+            *head = Cursor::over(next.unwrap_or_default());
         }
-        if order.is_empty() {
-            return Ok(None);
-        }
-        let batches: Vec<&Batch> = self.heads.iter().map(|(head, _)| &head.batch).collect();
-        Ok(Some(interleaved(&batches, &order, self.width, live)))
     }
 
     /// Takes solutions until those of a branch that has more are used up.

@@ -166,6 +166,26 @@ impl RunsBuilder {
         keys + (self.starts.capacity() + 1) * size_of::<u32>()
     }
 
+    /// Returns about how many bytes there will be after adding `more`, with those that finishing needs then.
+    pub(super) fn bytes_with(&self, more: &Self) -> usize {
+        if self.rows == 0 || more.rows == 0 {
+            return self.bytes().max(more.bytes());
+        }
+        let runs = self.runs + more.runs;
+        let far = |keys: usize| keys + index_bytes(runs);
+        // Buffers grow to at most twice what they hold.
+        let keys = match (&self.keys, &more.keys) {
+            (Keys::Near(ranks), Keys::Near(others)) if ranks.has_room_for(others, runs) => {
+                2 * Ranks::bytes(others.end().saturating_sub(ranks.first)) as usize
+            }
+            (Keys::Near(_), _) => far(RowStore::new(1).bytes_with(runs)),
+            (Keys::Far(keys), _) => far(keys.bytes_with(more.runs)),
+        };
+        let are_counted = !self.starts.is_empty() || !more.starts.is_empty();
+        let starts = usize::from(are_counted) * 2 * (runs + 1);
+        self.bytes().max(keys + (starts + 1) * size_of::<u32>())
+    }
+
     /// Returns the maximum bytes for this many rows with any keys.
     pub(super) fn bytes_max(rows: usize) -> usize {
         RANKS_BYTES as usize + 2 * far_bytes(rows) + 2 * (rows + 1) * size_of::<u32>()
@@ -258,8 +278,12 @@ impl Ranks {
 
     /// As [`Self::has_room`], for the ids that others end with.
     fn has_room_for(&self, others: &Self, keys: usize) -> bool {
-        let last = others.first.saturating_add(64 * others.words.len() as u64);
-        self.has_room(others.first, last, keys)
+        self.has_room(others.first, others.end(), keys)
+    }
+
+    /// Returns the id after those that have a bit.
+    fn end(&self) -> u64 {
+        self.first.saturating_add(64 * self.words.len() as u64)
     }
 
     /// Adds ids after all others, of other words, to those that there are.
@@ -370,7 +394,9 @@ mod tests {
                 };
                 let mut part = RunsBuilder::new();
                 keys[from..to].chunks(7).for_each(|batch| part.push(batch));
+                let most = apart.bytes_with(&part);
                 apart.append(part);
+                prop_assert!(apart.bytes() <= 2 * (most + RANKS_BYTES as usize));
                 from = to;
             }
             let (apart, together) = (apart.finish(), runs_of(&keys));

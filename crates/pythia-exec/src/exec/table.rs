@@ -100,6 +100,14 @@ enum TableState {
     TooLarge,
 }
 
+/// A part of a table that is being read.
+struct TablePart {
+    rows: RowStore,
+    runs: RunsBuilder,
+    /// Bytes of the table's memory that it has taken.
+    held: usize,
+}
+
 /// The memory of a table that is being read.
 struct TableMemory<'s> {
     share: &'s mut Share,
@@ -229,15 +237,29 @@ impl SharedTable {
             self.read_range(ranges[part].clone(), &memory, context)
         })?;
         let mut parts = parts.into_iter();
-        let Some(Some((mut rows, mut runs))) = parts.next() else {
+        let Some(Some(TablePart {
+            mut rows,
+            mut runs,
+            mut held,
+        })) = parts.next()
+        else {
             return Ok(None);
         };
         for part in parts {
-            let Some((more_rows, more_runs)) = part else {
+            let Some(part) = part else {
                 return Ok(None);
             };
-            rows.append(more_rows);
-            runs.append(more_runs);
+            // Together they may have keys too far apart for the index that each of them has.
+            let after = rows.bytes_with(part.rows.len()) + runs.bytes_with(&part.runs);
+            if !memory.lock().fits(held + part.held, after) {
+                return Ok(None);
+            }
+            rows.append(part.rows);
+            runs.append(part.runs);
+            held = rows.bytes_with(0) + runs.bytes();
+            if !memory.lock().fits(after, held) {
+                return Ok(None);
+            }
         }
         let runs = runs.finish();
         Ok(Some(Table { rows, runs }))
@@ -247,8 +269,9 @@ impl SharedTable {
     /// not worth it.
     fn ranges(&self, context: &QueryContext) -> Result<Vec<Option<Range<u64>>>, QueryError> {
         let estimates = context.snapshot.estimates();
-        let cores = context.governor().cores();
-        let Some((predicate, end)) = self.whole().filter(|_| cores.are_several()) else {
+        // A measured query's pages are counted on its own thread.
+        let may_divide = context.governor().cores().are_several() && context.profile.is_none();
+        let Some((predicate, end)) = self.whole().filter(|_| may_divide) else {
             return Ok(vec![None]);
         };
         let counts = estimates.statistics().predicate(predicate);
@@ -266,7 +289,8 @@ impl SharedTable {
         Ok(ranges.collect())
     }
 
-    /// Returns the predicate and the end that is the key, if the pattern matches all triples of a predicate.
+    /// Returns the predicate and the end that is the key, if the pattern matches all triples of a predicate. Those of one named
+    /// graph have an order of their own, which is not read in ranges.
     fn whole(&self) -> Option<(TermId, End)> {
         let SlotPattern {
             subject,
@@ -274,6 +298,9 @@ impl SharedTable {
             object,
             ..
         } = self.pattern;
+        if self.pattern.graph.filter().one_named().is_some() {
+            return None;
+        }
         let end = match self.order {
             Order::Pso => End::Subject,
             Order::Pos => End::Object,
@@ -292,7 +319,7 @@ impl SharedTable {
         range: Option<Range<u64>>,
         memory: &Mutex<TableMemory<'_>>,
         context: &QueryContext,
-    ) -> Result<Option<(RowStore, RunsBuilder)>, QueryError> {
+    ) -> Result<Option<TablePart>, QueryError> {
         let columns = self.columns();
         let key = columns.column_of(self.key);
         let mut scan = columns.open(self.order, range, context)?;
@@ -315,7 +342,7 @@ impl SharedTable {
                 return Ok(None);
             }
         }
-        Ok(Some((rows, runs)))
+        Ok(Some(TablePart { rows, runs, held }))
     }
 
     /// Returns the slots of the table's rows.

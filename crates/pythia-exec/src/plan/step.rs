@@ -219,7 +219,7 @@ pub enum StepKind {
     EarlyDistinct,
     /// Replaces solutions that are equal in the live slots by fewer ones, with the number of solutions in this slot.
     EarlyCount(usize),
-    /// Returns the solutions of each branch in turn.
+    /// Returns, for each solution, the solutions of each branch in turn.
     Union(Vec<Vec<Step>>),
     /// Joins with the pairs that a path connects.
     Path(PathStep),
