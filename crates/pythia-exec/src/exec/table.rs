@@ -351,3 +351,38 @@ impl SharedTable {
         slots.filter(|slot| *slot != self.key).collect()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use pythia_store::GraphFilter;
+
+    use super::*;
+    use crate::plan::step::GraphPosition;
+
+    #[test]
+    fn only_all_triples_of_a_predicate_are_read_in_ranges() {
+        let predicate = TermId(7);
+        let whole = |object, graph, order| {
+            let pattern = SlotPattern {
+                subject: Position::Bound(0),
+                predicate: Position::Constant(predicate),
+                object,
+                graph: GraphPosition::Filter(graph),
+            };
+            SharedTable::new(pattern, order, &Arc::default(), None).whole()
+        };
+        let (any, free) = (GraphFilter::Any, Position::New(1));
+        assert_eq!(
+            whole(free, any, Order::Pso),
+            Some((predicate, End::Subject))
+        );
+        let default = GraphFilter::One(TermId::DEFAULT_GRAPH);
+        assert_eq!(
+            whole(free, default, Order::Pos),
+            Some((predicate, End::Object))
+        );
+        // They have an order of their own, of which a range of the predicate's would read all graphs.
+        assert_eq!(whole(free, GraphFilter::One(TermId(9)), Order::Pso), None);
+        assert_eq!(whole(Position::Constant(TermId(3)), any, Order::Pso), None);
+    }
+}
