@@ -8,7 +8,6 @@ import gzip
 import http.server
 import io
 import json
-import os
 import signal
 import subprocess
 import sys
@@ -59,7 +58,7 @@ class Threads(unittest.TestCase):
             program.chmod(0o755)
             queries.write_text("".join(json.dumps({"id": name, "template": name, "query": "ASK {}"}) + "\n" for name in "ab"))
             given = ["-l", "store", "--queries", str(queries), "--rounds", "2", "--json", str(record)]
-            with mock.patch.dict(os.environ, {"PYTHIA": str(program)}), contextlib.redirect_stdout(io.StringIO()) as said:
+            with mock.patch.object(engines, "program", lambda: program), contextlib.redirect_stdout(io.StringIO()) as said:
                 self.assertEqual(threads.main(given), 0)
                 self.assertIn("2 of 2 ratios are at least 1.5", said.getvalue())
                 with contextlib.redirect_stderr(io.StringIO()) as error:

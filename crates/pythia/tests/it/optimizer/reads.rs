@@ -4,7 +4,7 @@ use std::num::NonZero;
 
 use pythia::{Database, Options};
 
-use super::{items, part};
+use super::{items, part, rows};
 use crate::support::{Peer, analyze, database, database_with, ours};
 
 /// Enough for all data.
@@ -216,6 +216,18 @@ fn a_limit_may_need_no_table() {
         assert_eq!(others.collect::<Vec<_>>(), Vec::<&String>::new(), "{plan}");
         assert!(limit > 128 || plan.pages() < 160, "{plan}");
     }
+}
+
+/// Branches of a UNION behind several solutions are merged, but each runs only when its solutions come next.
+#[test]
+fn a_limit_may_need_no_later_branch() {
+    let query = "PREFIX e: <http://e/> SELECT ?s ?o { VALUES ?s { e:0 e:1 } \
+        { ?s e:next ?o } UNION { ?s e:value ?x . ?y e:type e:Item . ?y e:label ?o FILTER(CONTAINS(?o, CONCAT(\"no \", STR(?s)))) } } \
+        LIMIT 1";
+    let (lines, plan) = analyze(&database(&items(10_000)), query);
+    assert_eq!(lines.len(), 1, "{plan}");
+    assert!(plan.to_string().contains("Union"), "{plan}");
+    assert!(rows(&plan) < 100, "{plan}");
 }
 
 /// Rows that ORDER BY sets aside are those that a whole sort has after the limit, for terms of every kind.
