@@ -249,6 +249,12 @@ impl Expansion {
         self
     }
 
+    /// Returns the bytes of memory that the rows take.
+    pub fn bytes(&self) -> usize {
+        let ids = self.other.capacity() + self.predicate.capacity() + self.graph.capacity();
+        ids * size_of::<u64>() + self.source.capacity() * size_of::<u32>()
+    }
+
     /// Returns an error if there is no memory for this many more rows, which are held twice while they are read.
     pub(crate) fn require_room(&self, rows: u64) -> Result<(), StoreError> {
         let Some(room) = &self.room else {

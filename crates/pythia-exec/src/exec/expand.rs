@@ -207,7 +207,7 @@ impl Expand {
             let keep = self.passing(filter, &nodes)?;
             keep_links(&mut self.expansion, &keep);
         }
-        self.working.set(bytes(&self.expansion))?;
+        self.working.set(self.expansion.bytes())?;
         self.expanded = Some(Expanded {
             row: from,
             to,
@@ -457,12 +457,12 @@ fn expand_on_cores(
             Expansion::new(with_predicate, with_graph).within(Arc::clone(governor) as _);
         snapshot.expand(end, parts[part], predicate, graph, &mut edges)?;
         let mut held = Held::new(governor);
-        held.set(bytes(&edges))?;
+        held.set(edges.bytes())?;
         Ok((edges, held))
     })?;
     let links: usize = found.iter().map(|(edges, _)| edges.len()).sum();
     let mut held = Held::new(governor);
-    held.set(bytes(out) + links * bytes_of_link(out))?;
+    held.set(out.bytes() + links * bytes_of_link(out))?;
     out.reserve_exact(links);
     let mut first = 0;
     for (nodes, (edges, _held)) in parts.iter().zip(found) {
@@ -475,11 +475,6 @@ fn expand_on_cores(
 fn bytes_of_link(links: &Expansion) -> usize {
     let ids = 1 + usize::from(links.with_predicate) + usize::from(links.with_graph);
     ids * 8 + 4
-}
-
-fn bytes(links: &Expansion) -> usize {
-    let ids = links.other.capacity() + links.predicate.capacity() + links.graph.capacity();
-    ids * 8 + links.source.capacity() * 4
 }
 
 fn keep_links(links: &mut Expansion, keep: &[bool]) {

@@ -117,8 +117,7 @@ impl Member {
 
     /// Returns the bytes of the current lists.
     fn bytes(&self) -> usize {
-        let Expansion { source, other, .. } = &self.expansion;
-        source.capacity() * 4 + other.capacity() * 8
+        self.expansion.bytes()
     }
 
     /// Returns the list of a row, counted from the first row that was read.

@@ -11,7 +11,7 @@ use crate::error::QueryError;
 use crate::plan::slots::Slots;
 use crate::plan::step::{Step, StepKind};
 
-/// Number of solutions that an inner pipeline is fed at once.
+/// Number of solutions that the inner pipeline of an OPTIONAL is fed at once.
 const SEED_ROWS: usize = 2048;
 /// Minimum number of solutions that all branches of a UNION are fed at once.
 const SEED_ROWS_MIN: usize = 64;
@@ -405,15 +405,12 @@ impl BranchMerge {
                 let batches: Vec<&Batch> = heads.map(|(head, _)| &head.batch).collect();
                 return Ok(Some(interleaved(&batches, &order, self.width, live)));
             }
-            let Some((head, has_more)) = self.heads.get_mut(self.branch) else {
+            if self.row > self.rows {
                 return Ok(None);
-            };
-            let next = match self.row <= self.rows {
-                true => branches[self.branch].next()?,
-                false => return Ok(None),
-            };
-            *has_more = next.is_some();
-            *head = Cursor::over(next.unwrap_or_default());
+            }
+            let next = branches[self.branch].next()?;
+            let has_more = next.is_some();
+            self.heads[self.branch] = (Cursor::over(next.unwrap_or_default()), has_more);
         }
     }
 

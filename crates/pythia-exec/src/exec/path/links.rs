@@ -120,8 +120,7 @@ impl Links {
             &mut links,
         )?;
         let mut held = Held::new(governor);
-        let ids = links.other.capacity() + links.predicate.capacity();
-        held.set(ids * 8 + links.source.capacity() * 4)?;
+        held.set(links.bytes())?;
         let (mut sources, mut targets) = (links.source, links.other);
         if let Some(except) = except {
             let is_followed = |row: usize| {
