@@ -10,6 +10,7 @@ pub mod dictionary;
 mod directory_pages;
 mod error;
 pub mod folders;
+mod gallop;
 pub mod graph;
 mod isolation;
 pub mod load;
@@ -35,6 +36,7 @@ mod version;
 pub mod write;
 
 pub use error::StoreError;
+pub use gallop::gallop;
 pub use isolation::{Isolation, UnknownIsolation};
 pub use locks::{LOCK_NAME, StoreLock, check_folder, open_folder};
 pub use manifest::{RunEntry, RunId, SegmentEntry, TermSpan};

@@ -230,9 +230,9 @@ pub struct Expansion {
 
 impl Expansion {
     /// Fewer nodes are always looked up on their tuple pages.
-    pub const STRETCH_NODES: usize = 64;
+    pub const STRETCH_NODES: usize = 32;
     /// Number of rows of a column that are read instead of a visit to a tuple page.
-    pub const ROWS_PER_VISIT: usize = 48;
+    pub const ROWS_PER_VISIT: usize = 320;
 
     /// Returns an empty expansion that collects predicates and graphs as requested.
     pub fn new(with_predicate: bool, with_graph: bool) -> Self {

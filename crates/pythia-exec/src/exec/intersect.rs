@@ -9,13 +9,12 @@
 use std::sync::Arc;
 
 use pythia_rdf::TermId;
-use pythia_store::{End, Expansion};
+use pythia_store::{End, Expansion, gallop};
 
 use super::batch::Batch;
 use super::context::QueryContext;
 use super::expand::{distinct_nodes, group_by_source};
 use super::links_into::{LinksInto, Progress, Reader, Wanted};
-use super::merge::gallop;
 use super::row_source::{Fed, RowSource};
 use crate::error::QueryError;
 use crate::limits::governor::Working;

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use pythia_rdf::TermId;
-use pythia_store::{IdBatch, Order, QuadScan};
+use pythia_store::{IdBatch, Order, QuadScan, gallop};
 
 use super::batch::{Batch, Cursor};
 use super::context::QueryContext;
@@ -24,6 +24,8 @@ pub(crate) struct MergeScan {
     live: Arc<Slots>,
     context: Arc<QueryContext>,
     scan: Option<QuadScan>,
+    /// The scan has no more matches.
+    is_over: bool,
     found: IdBatch,
     position: usize,
     /// The key last gathered, and its matches by column.
@@ -59,6 +61,7 @@ impl MergeScan {
             working: Working::new(context.governor()),
             context,
             scan: None,
+            is_over: false,
             found: IdBatch::default(),
             position: 0,
             group_key: 0,
@@ -85,7 +88,7 @@ impl MergeScan {
     /// Moves the scan to the first match whose key is at least `key`; returns false at the end.
     fn advance(&mut self, key: u64, key_column: usize) -> Result<bool, QueryError> {
         let scan = self.scan.as_mut().expect("opened before use");
-        loop {
+        while !self.is_over {
             if self.position < self.found.rows {
                 let keys = &self.found.columns[key_column];
                 if keys[self.found.rows - 1] >= key {
@@ -102,10 +105,11 @@ impl MergeScan {
                 None => {
                     self.found = IdBatch::default();
                     self.position = 0;
-                    return Ok(false);
+                    self.is_over = true;
                 }
             }
         }
+        Ok(false)
     }
 
     /// Gathers all matches of `key`, which may span batches of the scan.
@@ -216,38 +220,5 @@ impl RowSource for MergeScan {
                 return Ok(joined);
             }
         }
-    }
-}
-
-/// Returns the index of the first of the sorted keys that is at least `key`, in time logarithmic in its
-/// distance.
-pub(super) fn gallop(keys: &[u64], key: u64) -> usize {
-    if keys.first().is_none_or(|first| *first >= key) {
-        return 0;
-    }
-    let mut step = 1;
-    while step < keys.len() && keys[step] < key {
-        step *= 2;
-    }
-    let from = step / 2;
-    let to = (step + 1).min(keys.len());
-    from + keys[from..to].partition_point(|k| *k < key)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::gallop;
-
-    #[test]
-    fn gallop_finds_the_first_at_least() {
-        let keys = [2, 2, 4, 8, 8, 8, 9, 20, 21, 22, 30];
-        for key in 0..40 {
-            assert_eq!(
-                gallop(&keys, key),
-                keys.partition_point(|k| *k < key),
-                "{key}"
-            );
-        }
-        assert_eq!(gallop(&[], 3), 0);
     }
 }

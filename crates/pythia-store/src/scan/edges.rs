@@ -7,9 +7,10 @@ use pythia_rdf::TermId;
 
 use crate::StoreError;
 use crate::directory_pages::Held;
+use crate::gallop::gallop;
 use crate::pattern::{End, Expansion, ExternalList, GraphFilter};
 use crate::segment::Segment;
-use crate::segment::column::{BadPage, Column, ColumnFile, ColumnPage, PageGraphs};
+use crate::segment::column::{BadPage, Block, Column, ColumnFile, ColumnPage, PageGraphs};
 use crate::segment::tuple::Probe;
 
 /// As [`crate::Snapshot::expand`], on one segment.
@@ -25,7 +26,7 @@ pub(crate) fn expand(
         return Ok(());
     }
     if let Some(predicate) = predicate
-        && let Some(stretch) = Stretch::of(base.columns(end), nodes, predicate, graph)?
+        && let Some(stretch) = Stretch::of(base.columns(end), &[predicate.0], nodes, graph)?
     {
         return stretch.expand(nodes, graph, out);
     }
@@ -51,7 +52,8 @@ pub(crate) fn expand(
 /// The pages of a column file from the first row of some nodes to the last.
 struct Stretch<'a> {
     file: &'a ColumnFile,
-    predicate: TermId,
+    /// The components before the nodes: a predicate and, if only rows of one node at the other end are read, that node.
+    prefix: &'a [u64],
     /// The pages with rows of the graphs: the number, the rows, and whether only some of them are of these graphs.
     pages: Vec<(u64, Range<u64>, bool)>,
 }
@@ -60,8 +62,8 @@ impl<'a> Stretch<'a> {
     /// Finds the pages of the nodes, if reading all of them costs less than visiting the nodes.
     fn of(
         file: &'a ColumnFile,
+        prefix: &'a [u64],
         nodes: &[TermId],
-        predicate: TermId,
         graph: GraphFilter,
     ) -> Result<Option<Self>, StoreError> {
         let (&[first, ..], &[.., last]) = (nodes, nodes) else {
@@ -71,8 +73,9 @@ impl<'a> Stretch<'a> {
             return Ok(None);
         }
         let mut held = Held::default();
-        let end = file.pages_before(&mut held, &[predicate.0, last.0], true)?;
-        let start = file.pages_before(&mut held, &[predicate.0, first.0], false)?;
+        let key = |node: TermId| [prefix, &[node.0]].concat();
+        let end = file.pages_before(&mut held, &key(last), true)?;
+        let start = file.pages_before(&mut held, &key(first), false)?;
         let mut rows = 0;
         let mut pages = Vec::new();
         for number in start.saturating_sub(1).min(end)..end {
@@ -88,9 +91,44 @@ impl<'a> Stretch<'a> {
         }
         Ok(Some(Self {
             file,
-            predicate,
+            prefix,
             pages,
         }))
+    }
+
+    /// Calls `take` with a page, a block of its rows, and those that are of the nodes: their numbers in the block, and the places of
+    /// their nodes.
+    fn each_block(
+        &self,
+        nodes: &[TermId],
+        graph: GraphFilter,
+        mut take: impl FnMut(&ColumnPage<'_>, &Block, &[(u32, u32)]) -> Result<(), BadPage>,
+    ) -> Result<(), StoreError> {
+        let column = match self.prefix {
+            [_] => Column::A,
+            _ => Column::B,
+        };
+        let numbers: Vec<u64> = self.pages.iter().map(|(number, ..)| *number).collect();
+        let mut pages = self.pages.iter();
+        let mut rows_of = RowsOfNodes::new(nodes);
+        self.file.read(&numbers, |_, page| {
+            let (_, page_rows, is_mixed) = pages.next().expect("one for each number");
+            page.check_rows(page_rows)?;
+            let rows = page.find(self.prefix)?;
+            for block in page.blocks(column, rows) {
+                if !rows_of.may_be_in(&block) {
+                    continue;
+                }
+                rows_of.find(page, column, &block)?;
+                if *is_mixed && !rows_of.found.is_empty() {
+                    rows_of.keep_in(graph, page, &block)?;
+                }
+                if !rows_of.found.is_empty() {
+                    take(page, &block, &rows_of.found)?;
+                }
+            }
+            Ok(())
+        })
     }
 
     /// Appends the edges of the nodes.
@@ -100,43 +138,96 @@ impl<'a> Stretch<'a> {
         graph: GraphFilter,
         out: &mut Expansion,
     ) -> Result<(), StoreError> {
-        let numbers: Vec<u64> = self.pages.iter().map(|(number, ..)| *number).collect();
-        let mut pages = self.pages.iter();
-        let (mut keys, mut other, mut graphs) = (Vec::new(), Vec::new(), Vec::new());
-        let mut next = 0;
-        self.file.read(&numbers, |_, page| {
-            let (_, page_rows, is_mixed) = pages.next().expect("one for each number");
-            page.check_rows(page_rows)?;
-            let rows = page.find(&[self.predicate.0])?;
-            keys.clear();
-            other.clear();
-            graphs.clear();
-            page.values(Column::A, rows.clone(), &mut keys)?;
-            page.values(Column::B, rows.clone(), &mut other)?;
-            if *is_mixed || out.with_graph {
-                page.values(Column::G, rows, &mut graphs)?;
+        let mut values = Vec::new();
+        self.each_block(nodes, graph, |page, block, found| {
+            let mut append = |column: Column, to: &mut Vec<u64>| {
+                values.clear();
+                page.values(column, block.rows.clone(), &mut values)?;
+                to.extend(found.iter().map(|(row, _)| values[*row as usize]));
+                Ok::<_, BadPage>(())
+            };
+            append(Column::B, &mut out.other)?;
+            if out.with_graph {
+                append(Column::G, &mut out.graph)?;
             }
-            for (row, &key) in keys.iter().enumerate() {
-                while nodes.get(next).is_some_and(|node| node.0 < key) {
-                    next += 1;
-                }
-                let Some(node) = nodes.get(next) else {
-                    break;
-                };
-                if node.0 != key || (*is_mixed && !graph.accepts(TermId(graphs[row]))) {
-                    continue;
-                }
-                out.source.push(next as u32);
-                out.other.push(other[row]);
-                if out.with_predicate {
-                    out.predicate.push(self.predicate.0);
-                }
-                if out.with_graph {
-                    out.graph.push(graphs[row]);
-                }
+            out.source.extend(found.iter().map(|(_, node)| *node));
+            if out.with_predicate {
+                out.predicate.resize(out.source.len(), self.prefix[0]);
             }
             Ok(())
         })
+    }
+}
+
+/// Finds the rows of some nodes in blocks of a column that is sorted by node.
+struct RowsOfNodes<'n> {
+    nodes: &'n [TermId],
+    /// The first node that may be in the next rows.
+    next: usize,
+    /// The rows of the last block that are of nodes, with the places of these.
+    found: Vec<(u32, u32)>,
+    /// Memory for values of a block.
+    values: Vec<u64>,
+}
+
+impl<'n> RowsOfNodes<'n> {
+    fn new(nodes: &'n [TermId]) -> Self {
+        Self {
+            nodes,
+            next: 0,
+            found: Vec::new(),
+            values: Vec::new(),
+        }
+    }
+
+    /// Returns whether a node may be in the next block.
+    fn may_be_in(&mut self, block: &Block) -> bool {
+        self.next += gallop(&self.nodes[self.next..], TermId(*block.values.start()));
+        let node = self.nodes.get(self.next);
+        node.is_some_and(|node| node.0 <= *block.values.end())
+    }
+
+    /// Finds the rows of nodes in a block.
+    fn find(
+        &mut self,
+        page: &ColumnPage<'_>,
+        column: Column,
+        block: &Block,
+    ) -> Result<(), BadPage> {
+        self.values.clear();
+        self.found.clear();
+        page.values(column, block.rows.clone(), &mut self.values)?;
+        let keys = &self.values;
+        let last = keys.last().copied().unwrap_or(0);
+        let mut row = 0;
+        while let Some(node) = self.nodes.get(self.next).filter(|node| node.0 <= last) {
+            row += gallop(&keys[row..], node.0);
+            while keys.get(row) == Some(&node.0) {
+                self.found.push((row as u32, self.next as u32));
+                row += 1;
+            }
+            if node.0 == last {
+                // The next block may have more of its rows.
+                break;
+            }
+            self.next += 1;
+        }
+        Ok(())
+    }
+
+    /// Keeps the rows in these graphs.
+    fn keep_in(
+        &mut self,
+        graph: GraphFilter,
+        page: &ColumnPage<'_>,
+        block: &Block,
+    ) -> Result<(), BadPage> {
+        let graphs = &mut self.values;
+        graphs.clear();
+        page.values(Column::G, block.rows.clone(), graphs)?;
+        self.found
+            .retain(|(row, _)| graph.accepts(TermId(graphs[*row as usize])));
+        Ok(())
     }
 }
 
@@ -288,6 +379,12 @@ pub(crate) fn probe(
     let mut order: Vec<usize> = (0..pairs.len()).collect();
     order.sort_unstable_by_key(|&index| pairs[index]);
     let sorted: Vec<(TermId, TermId)> = order.iter().map(|&index| pairs[index]).collect();
+    if let Some(of_sorted) = probe_list(base, predicate, &sorted, graph)? {
+        for (index, is_there) in order.into_iter().zip(of_sorted) {
+            found[index] = is_there;
+        }
+        return Ok(found);
+    }
     let mut answers = Vec::new();
     base.spo
         .probe_batch(predicate, &sorted, graph, &mut answers)?;
@@ -319,4 +416,36 @@ pub(crate) fn probe(
         found[order[position]] = index.is_ok_and(|index| key_found[index]);
     }
     Ok(found)
+}
+
+/// Tests sorted pairs of many subjects with one object, such as a class. Returns `None` if reading the object's list costs more
+/// than visiting the subjects.
+fn probe_list(
+    base: &Segment,
+    predicate: TermId,
+    pairs: &[(TermId, TermId)],
+    graph: GraphFilter,
+) -> Result<Option<Vec<bool>>, StoreError> {
+    let object = pairs[0].1;
+    if pairs.len() < Expansion::STRETCH_NODES || pairs.iter().any(|pair| pair.1 != object) {
+        return Ok(None);
+    }
+    let mut nodes: Vec<TermId> = pairs.iter().map(|pair| pair.0).collect();
+    nodes.dedup();
+    let (file, prefix) = (base.columns(End::Object), [predicate.0, object.0]);
+    let Some(stretch) = Stretch::of(file, &prefix, &nodes, graph)? else {
+        return Ok(None);
+    };
+    let mut is_there = vec![false; nodes.len()];
+    stretch.each_block(&nodes, graph, |_, _, rows| {
+        rows.iter()
+            .for_each(|(_, node)| is_there[*node as usize] = true);
+        Ok(())
+    })?;
+    let mut node = 0;
+    let of_pair = |pair: &(TermId, TermId)| {
+        node += usize::from(nodes[node] != pair.0);
+        is_there[node]
+    };
+    Ok(Some(pairs.iter().map(of_pair).collect()))
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use proptest::prelude::*;
-use pythia_io::{MemoryStorage, Storage};
+use pythia_io::{MemoryStorage, PageTally, Storage};
 use pythia_rdf::{TermId, TermKey, TermKind};
 
 use super::Snapshot;
@@ -194,43 +194,59 @@ fn check_expand(
     graph: GraphFilter,
     flags: (bool, bool),
 ) {
-    for (end, near, far) in [(End::Subject, 0, 2), (End::Object, 2, 0)] {
+    for (end, near) in [(End::Subject, 0), (End::Object, 2)] {
         let mut nodes: Vec<TermId> = quads.iter().map(|quad| TermId(quad[near])).collect();
         nodes.push(TermId(id(TermKind::Iri, 2999)));
         nodes.sort_unstable();
         nodes.dedup();
-        let mut out = Expansion::new(flags.0, flags.1);
-        snapshot
-            .expand(end, &nodes, predicate.map(TermId), graph, &mut out)
-            .expect("sound");
-        let pattern = QuadPattern {
-            predicate: predicate.map(TermId),
-            graph,
-            ..QuadPattern::default()
-        };
-        let mut rows: Vec<Quad> = quads
-            .iter()
-            .filter(|quad| matches(&pattern, quad))
-            .map(|quad| [quad[near], quad[1], quad[far], quad[3]])
-            .collect();
-        rows.sort_unstable();
-        assert!(out.external.is_empty());
-        let sources: Vec<u64> = out
-            .source
-            .iter()
-            .map(|&source| nodes[source as usize].0)
-            .collect();
-        let column = |index: usize| rows.iter().map(|row| row[index]).collect::<Vec<_>>();
-        assert_eq!(sources, column(0));
-        assert_eq!(out.other, column(2));
-        assert_eq!(out.predicate, if flags.0 { column(1) } else { Vec::new() });
-        assert_eq!(out.graph, if flags.1 { column(3) } else { Vec::new() });
-        // A second expansion is appended to the first.
-        snapshot
-            .expand(end, &nodes[..1], predicate.map(TermId), graph, &mut out)
-            .expect("sound");
-        assert_eq!(out.other[..rows.len()], column(2));
+        check_expand_of(snapshot, quads, (end, &nodes), predicate, graph, flags);
     }
+}
+
+fn check_expand_of(
+    snapshot: &Snapshot,
+    quads: &BTreeSet<Quad>,
+    (end, nodes): (End, &[TermId]),
+    predicate: Option<u64>,
+    graph: GraphFilter,
+    flags: (bool, bool),
+) {
+    let (near, far) = match end {
+        End::Subject => (0, 2),
+        End::Object => (2, 0),
+    };
+    let mut out = Expansion::new(flags.0, flags.1);
+    snapshot
+        .expand(end, nodes, predicate.map(TermId), graph, &mut out)
+        .expect("sound");
+    let pattern = QuadPattern {
+        predicate: predicate.map(TermId),
+        graph,
+        ..QuadPattern::default()
+    };
+    let mut rows: Vec<Quad> = quads
+        .iter()
+        .filter(|quad| matches(&pattern, quad))
+        .filter(|quad| nodes.binary_search(&TermId(quad[near])).is_ok())
+        .map(|quad| [quad[near], quad[1], quad[far], quad[3]])
+        .collect();
+    rows.sort_unstable();
+    assert!(out.external.is_empty());
+    let sources: Vec<u64> = out
+        .source
+        .iter()
+        .map(|&source| nodes[source as usize].0)
+        .collect();
+    let column = |index: usize| rows.iter().map(|row| row[index]).collect::<Vec<_>>();
+    assert_eq!(sources, column(0));
+    assert_eq!(out.other, column(2));
+    assert_eq!(out.predicate, if flags.0 { column(1) } else { Vec::new() });
+    assert_eq!(out.graph, if flags.1 { column(3) } else { Vec::new() });
+    // A second expansion is appended to the first.
+    snapshot
+        .expand(end, &nodes[..1], predicate.map(TermId), graph, &mut out)
+        .expect("sound");
+    assert_eq!(out.other[..rows.len()], column(2));
 }
 
 fn check_probe(snapshot: &Snapshot, quads: &BTreeSet<Quad>, graph: GraphFilter) {
@@ -628,6 +644,94 @@ proptest! {
         let options = crate::verify::VerifyOptions::default();
         crate::verify::verify(storage, options, &mut |_| {});
     }
+}
+
+/// Quads of many subjects: one predicate whose links fill several blocks of a column for one of them, between two others.
+fn long_columns() -> BTreeSet<Quad> {
+    let iri = |rank| id(TermKind::Iri, rank);
+    let mut quads = BTreeSet::new();
+    for subject in (0..2_900).filter(|subject| subject % 7 != 3) {
+        for predicate in 50..53 {
+            let links = match (subject, predicate) {
+                (1_000, 51) => 900,
+                _ => (subject * 31 + predicate) % 4,
+            };
+            for link in 0..links {
+                let object = (subject * 17 + link * 3) % 2_900;
+                let graph = [0, 0, iri(2_950), iri(2_951)][(subject + link) as usize % 4];
+                quads.insert([iri(subject), iri(predicate), iri(object), graph]);
+            }
+        }
+    }
+    quads
+}
+
+#[test]
+fn links_of_many_nodes_are_read_from_their_column() {
+    let quads = long_columns();
+    let store = open(write_store(&quads, SMALL_PAGES));
+    let snapshot = store.snapshot();
+    let iri = |rank| TermId(id(TermKind::Iri, rank));
+    let few: Vec<TermId> = (1_000..1_001).chain(1_003..1_100).map(iri).collect();
+    let spread = |step: usize| -> Vec<TermId> { (0..2_999).step_by(step).map(iri).collect() };
+    for nodes in [few, spread(1), spread(8), spread(40)] {
+        assert!(nodes.len() >= Expansion::STRETCH_NODES);
+        for graph in [
+            GraphFilter::Any,
+            GraphFilter::Named,
+            GraphFilter::One(iri(2_951)),
+            GraphFilter::One(iri(5)),
+        ] {
+            for end in [End::Subject, End::Object] {
+                for flags in [(false, false), (true, true)] {
+                    let predicate = Some(id(TermKind::Iri, 51));
+                    check_expand_of(&snapshot, &quads, (end, &nodes), predicate, graph, flags);
+                }
+            }
+        }
+    }
+    for object in [0, 17, 51, 2_899] {
+        let pairs = |nodes: Vec<TermId>| -> Vec<(TermId, TermId)> {
+            let pairs = nodes.into_iter().rev().map(|node| (node, iri(object)));
+            pairs.flat_map(|pair| [pair, pair]).collect()
+        };
+        for graph in [GraphFilter::Any, GraphFilter::One(iri(2_951))] {
+            let pairs = pairs(spread(3));
+            let predicate = iri(51);
+            let found = snapshot.probe(predicate, &pairs, graph).expect("sound");
+            for ((subject, object), found) in pairs.into_iter().zip(found) {
+                let pattern = QuadPattern {
+                    subject: Some(subject),
+                    predicate: Some(predicate),
+                    object: Some(object),
+                    graph,
+                };
+                assert_eq!(found, quads.iter().any(|quad| matches(&pattern, quad)));
+            }
+        }
+    }
+    // That takes fewer pages than the nodes have.
+    let pages = || {
+        let counts = PageTally::of_this_thread().counts();
+        counts.cache_hits + counts.device_pages
+    };
+    let read = |nodes: &[TermId]| {
+        let before = pages();
+        let mut out = Expansion::new(false, false);
+        let predicate = Some(iri(51));
+        let graph = GraphFilter::Any;
+        snapshot
+            .expand(End::Subject, nodes, predicate, graph, &mut out)
+            .expect("sound");
+        pages() - before
+    };
+    let nodes = spread(40);
+    let one_by_one: u64 = nodes.chunks(25).map(read).sum();
+    let together = read(&nodes);
+    assert!(
+        together * 3 < one_by_one,
+        "{together} and {one_by_one} pages"
+    );
 }
 
 #[test]

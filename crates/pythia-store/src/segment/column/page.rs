@@ -1,7 +1,7 @@
 //! Reading of a column page: a checked view of the bytes that decodes the requested parts.
 
 use std::cmp::Ordering;
-use std::ops::Range;
+use std::ops::{Range, RangeInclusive};
 
 use super::block;
 use super::format::{
@@ -20,6 +20,13 @@ pub(crate) struct ColumnPage<'a> {
     blocks: usize,
     runs: usize,
     minipages: [Minipage<'a>; 3],
+}
+
+/// Rows of one block.
+pub(crate) struct Block {
+    pub(crate) rows: Range<usize>,
+    /// Bounds of a sorted column's values in them, known without decoding the block.
+    pub(crate) values: RangeInclusive<u64>,
 }
 
 /// One column of the page.
@@ -162,6 +169,35 @@ impl<'a> ColumnPage<'a> {
             row = block_rows.end;
         }
         Ok(())
+    }
+
+    /// Returns the parts of `rows`, all of one predicate, that are in one block each. The column is sorted in them.
+    pub(crate) fn blocks(&self, column: Column, rows: Range<usize>) -> impl Iterator<Item = Block> {
+        let minipage = self.minipages[column as usize];
+        // The minimum is the first value only of blocks that are entirely within the rows.
+        let first_value = move |block: usize, of: &Range<usize>, within: &Range<usize>| {
+            if minipage.index.is_empty() {
+                return Some(minipage.base);
+            }
+            (of == within).then(|| minipage.minimum(block))
+        };
+        let page = *self;
+        let within = move |block: usize| {
+            let of = page.block_rows(block);
+            let within = of.start.max(rows.start)..of.end.min(rows.end);
+            let first = first_value(block, &of, &within);
+            (!within.is_empty()).then_some((within, first))
+        };
+        let mut block = rows.start / BLOCK_ROWS;
+        std::iter::from_fn(move || {
+            let (rows, first) = within(block)?;
+            block += 1;
+            let next = within(block).and_then(|(_, first)| first);
+            Some(Block {
+                rows,
+                values: first.unwrap_or(0)..=next.unwrap_or(u64::MAX),
+            })
+        })
     }
 
     fn block_rows(&self, block: usize) -> Range<usize> {
