@@ -17,6 +17,7 @@ use pythia_rdf::{KeyError, TermId};
 use rand::rngs::StdRng;
 use rand::{RngCore, SeedableRng};
 
+use super::casts::Casts;
 use super::table::{FoundTerm, TermReader, TermResolver, TermTable};
 use super::value::Value;
 use super::warnings::Warnings;
@@ -52,6 +53,8 @@ struct State {
     /// The running query, for `EXISTS`. Expressions do not know its type.
     query: OnceLock<Weak<dyn Any + Send + Sync>>,
     exists_made: AtomicUsize,
+    /// The numbers that terms were cast to.
+    casts: OnceLock<Casts>,
     /// Hints for the query's author that are not errors.
     warnings: Mutex<Warnings>,
 }
@@ -209,6 +212,12 @@ impl EvaluationContext {
     /// Returns the number of `EXISTS` tests that the query has so far.
     pub fn exists_made(&self) -> usize {
         self.state.exists_made.load(Ordering::Relaxed)
+    }
+
+    /// Returns the numbers that the query's terms were cast to.
+    pub(super) fn casts(&self) -> &Casts {
+        let casts = &self.state.casts;
+        casts.get_or_init(|| Casts::new(&self.governor))
     }
 
     /// Returns the number that distinguishes the blank nodes of this query from those of others.

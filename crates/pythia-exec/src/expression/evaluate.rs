@@ -14,6 +14,7 @@ use rustc_hash::FxHashMap;
 use spargebra::algebra::Function;
 
 use super::cast::{cast, cast_string_of};
+use super::casts::{Floating, NumberCast, TERMS_MIN, is_read};
 use super::column::{Cell, Column};
 use super::compare::{Comparison, ERROR, FALSE, TRUE, Truth, truth};
 use super::context::EvaluationContext;
@@ -123,8 +124,8 @@ impl<'a> Evaluator<'a> {
                 _ => None,
             }),
             Node::Cast(target, inner) => match &**inner {
-                Node::Cast(xsd::STRING, inner) => self.cast(inner, rows, *target, cast_string_of),
-                inner => self.cast(inner, rows, *target, cast),
+                Node::Cast(xsd::STRING, inner) => self.cast(inner, rows, *target, true),
+                inner => self.cast(inner, rows, *target, false),
             },
             Node::If(parts) => self.conditional(&parts.0, &parts.1, &parts.2, rows),
             Node::Coalesce(alternatives) => self.coalesce(alternatives, rows),
@@ -404,32 +405,78 @@ impl<'a> Evaluator<'a> {
         Ok(Column::Cells(cells?))
     }
 
-    /// Casts values by a function.
+    /// Casts values, or their strings.
     fn cast(
         &mut self,
         inner: &'a Node,
         rows: Rows<'_>,
         target: NamedNodeRef<'static>,
-        cast: fn(Value<'_>, NamedNodeRef<'_>) -> Cell,
+        of_string: bool,
     ) -> Result<Column<'a>, QueryError> {
+        let cast = match of_string {
+            true => cast_string_of,
+            false => cast,
+        };
         if !matches!(target, xsd::FLOAT | xsd::DOUBLE) {
             return self.unary(inner, rows, |value| cast(value, target));
         }
         let column = self.evaluate(inner, rows)?;
-        self.decoded
-            .require(self.context, &[&column], |_, _| true)?;
-        let mut numbers = Vec::with_capacity(rows.len());
-        for row in 0..rows.len() {
+        let apply = |value: Value<'_>| match cast(value, target) {
+            Cell::Value(Value::Number(number)) => Some(number),
+            _ => None,
+        };
+        let number_cast = NumberCast {
+            target: match target {
+                xsd::FLOAT => Floating::Float,
+                _ => Floating::Double,
+            },
+            of_string,
+        };
+        let numbers = match &column {
+            Column::Ids(ids) if ids.iter().filter(|id| is_read(**id)).count() >= TERMS_MIN => {
+                self.cast_terms(ids, number_cast, apply)
+            }
+            column => self.cast_values(column, rows.len(), apply),
+        };
+        Ok(Column::Numbers(numbers?))
+    }
+
+    /// Casts terms to numbers, which may have been done before.
+    fn cast_terms(
+        &mut self,
+        ids: &[u64],
+        cast: NumberCast,
+        apply: impl Fn(Value<'_>) -> Option<Number>,
+    ) -> Result<Vec<Option<Number>>, QueryError> {
+        let casts = self.context.casts();
+        let mut found = casts.find(cast, ids);
+        let new: Vec<usize> = (0..ids.len()).filter(|&row| found[row].is_none()).collect();
+        let new_ids: Vec<u64> = new.iter().map(|&row| ids[row]).collect();
+        let numbers = self.cast_values(&Column::Ids((&new_ids).into()), new.len(), apply)?;
+        casts.keep(cast, &new_ids, &numbers);
+        for (row, number) in new.into_iter().zip(numbers) {
+            found[row] = Some(number);
+        }
+        let known = |number: Option<_>| number.expect("found or cast");
+        Ok(found.into_iter().map(known).collect())
+    }
+
+    /// Casts values to numbers.
+    fn cast_values(
+        &mut self,
+        column: &Column<'_>,
+        rows: usize,
+        apply: impl Fn(Value<'_>) -> Option<Number>,
+    ) -> Result<Vec<Option<Number>>, QueryError> {
+        self.decoded.require(self.context, &[column], |_, _| true)?;
+        let mut numbers = Vec::with_capacity(rows);
+        for row in 0..rows {
             if row.is_multiple_of(CHECK_ROWS) {
                 self.context.check()?;
             }
-            let value = column.value(row, &self.decoded);
-            numbers.push(match value.map(|value| cast(value, target)) {
-                Some(Cell::Value(Value::Number(number))) => Some(number),
-                _ => None,
-            });
+            numbers.push(column.value(row, &self.decoded).and_then(&apply));
         }
-        Ok(Column::Numbers(numbers))
+        Ok(numbers)
     }
 
     fn conditional(

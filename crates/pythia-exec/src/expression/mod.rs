@@ -10,6 +10,7 @@
 
 pub mod aggregate;
 mod cast;
+mod casts;
 mod column;
 mod compare;
 mod compile;
