@@ -17,13 +17,16 @@ use crate::error::QueryError;
 use crate::explain::CostId;
 use crate::limits::governor::Share;
 use crate::plan::slots::Slots;
-use crate::plan::step::{EXPAND_NODES, SlotPattern, TableAfter};
+use crate::plan::step::{EXPAND_NODES, EXPAND_NODES_MAX, SlotPattern, TableAfter};
 
-/// Maximum number of solutions whose nodes are looked up together, if there is no room for a table. The more there are, the
-/// fewer times are pages read for them.
-const TOGETHER_ROWS: usize = 1 << 18;
-/// They get one of this many parts of the memory left.
+/// Solutions that wait get one of this many parts of the memory left.
 const TOGETHER_SHARE: usize = 16;
+/// As many solutions as came before, this many times, may wait.
+const GROWTH: usize = 4;
+/// Maximum number of links that are expected for solutions that wait.
+const LINKS_MAX: f64 = 2_097_152.0;
+/// A column is read for a batch of this many times the nodes whose visits would take as long.
+const DENSE: u64 = 4;
 /// Number of visits that pipelines do not tell each other of.
 const UNTOLD: u64 = 64;
 
@@ -41,10 +44,13 @@ impl ByNode {
         }
     }
 
-    /// Takes many solutions, whose nodes are looked up together.
-    fn feed_many(&mut self, batch: Batch) {
+    /// Takes solutions. More nodes than usual are looked up together if the solutions have `waited` for that.
+    fn feed(&mut self, batch: Batch, waited: bool) {
         if let Self::Expand(expand) = self {
-            expand.look_up_together(TOGETHER_ROWS);
+            expand.look_up_together(match waited {
+                true => EXPAND_NODES_MAX,
+                false => EXPAND_NODES,
+            });
         }
         self.step().feed(batch);
     }
@@ -57,8 +63,11 @@ pub(crate) struct Link {
     input: Fed,
     by_node: ByNode,
     by_table: Option<Box<HashScan>>,
-    /// Solutions that wait until there are many, if there is no room for a table.
+    /// Solutions that wait until there are many.
     together: Batch,
+    /// Number of solutions that no longer wait, and of those that they became.
+    fed: usize,
+    found: usize,
     /// No more solutions come.
     is_ended: bool,
     place: TablePlace,
@@ -99,6 +108,8 @@ impl Link {
             by_node,
             by_table: None,
             together: Batch::default(),
+            fed: 0,
+            found: 0,
             is_ended: false,
             place,
             table: None,
@@ -141,8 +152,12 @@ impl Link {
             return Ok(());
         }
         let nodes = nodes_of(&batch, self.key);
-        let columns = nodes.div_ceil(EXPAND_NODES as u64);
-        self.untold += nodes.min(columns.saturating_mul(self.after.column));
+        let together = match self.after.waits {
+            true => nodes.max(self.together_max() as u64),
+            false => nodes.min(EXPAND_NODES as u64),
+        };
+        let column = self.after.column.saturating_mul(nodes).div_ceil(together);
+        self.untold += nodes.min(column);
         let way = self.way()?;
         if let Some(profile) = &self.place.context.profile {
             match &way {
@@ -151,14 +166,34 @@ impl Link {
             }
         }
         match way {
-            Way::ByNode => self.by_node.step().feed(batch),
+            Way::ByNode if self.gains_by_waiting(nodes) => {
+                self.gather(batch, self.together_max());
+            }
+            Way::ByNode => self.gather(batch, 0),
             Way::Table(table) => {
                 let table = table.once(self.once).counting(self.counts);
-                self.by_table.insert(Box::new(table)).feed(batch);
+                let solutions = self.waiting_with(batch);
+                self.by_table.insert(Box::new(table)).feed(solutions);
             }
-            Way::Together => self.gather(batch),
+            Way::Together => self.gather(batch, EXPAND_NODES_MAX),
         }
         Ok(())
+    }
+
+    /// Returns the number of solutions that may wait: no more than came before, so that the first ones are joined at once, and
+    /// fewer if they are likely to have very many links.
+    fn together_max(&self) -> usize {
+        let links = self.found as f64 / self.fed.max(1) as f64;
+        let most = LINKS_MAX / links.max(1.0);
+        (GROWTH * self.fed).min(EXPAND_NODES_MAX).min(most as usize)
+    }
+
+    /// Returns whether these solutions cost much less if they wait until their nodes are many, since reading a column then costs little
+    /// for each.
+    fn gains_by_waiting(&self, nodes: u64) -> bool {
+        let column = self.after.column;
+        let are_enough = self.together_max() as u64 > column;
+        self.after.waits && are_enough && !is_dense(nodes, column)
     }
 
     /// Returns the way that costs least for all nodes so far.
@@ -171,20 +206,36 @@ impl Link {
         table.way(visits, self.after.nodes, &self.place.context)
     }
 
-    /// Lets solutions wait until there are many.
-    fn gather(&mut self, batch: Batch) {
-        if self.together.rows == 0 {
-            self.together = batch;
-        } else {
-            self.together.append(&batch);
-        }
+    /// Lets solutions wait until there are this many.
+    fn gather(&mut self, batch: Batch, enough: usize) {
+        let waited = enough > 0;
+        self.together = self.waiting_with(batch);
         let governor = self.place.context.governor();
-        let has_room = self.together.charge(governor).is_ok();
-        let most = governor.memory_left() / TOGETHER_SHARE / size_of::<u64>();
-        let ids: usize = self.together.columns.iter().map(Vec::len).sum();
-        if !has_room || self.together.rows >= TOGETHER_ROWS || ids >= most {
-            self.by_node.feed_many(std::mem::take(&mut self.together));
+        if self.together.rows < enough && self.together.charge(governor).is_ok() {
+            let most = governor.memory_left() / TOGETHER_SHARE / size_of::<u64>();
+            let ids: usize = self.together.columns.iter().map(Vec::len).sum();
+            if ids < most {
+                return;
+            }
         }
+        self.feed_waiting(waited);
+    }
+
+    /// Takes the solutions that wait, followed by others.
+    fn waiting_with(&mut self, batch: Batch) -> Batch {
+        let mut waiting = std::mem::take(&mut self.together);
+        if waiting.rows == 0 {
+            return batch;
+        }
+        waiting.append(&batch);
+        waiting
+    }
+
+    /// Looks up the solutions that wait.
+    fn feed_waiting(&mut self, waited: bool) {
+        let solutions = std::mem::take(&mut self.together);
+        self.fed += solutions.rows;
+        self.by_node.feed(solutions, waited);
     }
 }
 
@@ -207,18 +258,22 @@ impl RowSource for Link {
                 Some(by_table) => by_table.next()?,
                 None => self.by_node.step().next()?,
             };
-            if found.is_some() {
-                return Ok(found);
+            if let Some(found) = found {
+                self.found += found.rows;
+                return Ok(Some(found));
             }
             match self.input.take() {
                 Some(batch) => self.join(batch)?,
-                None if self.is_ended && self.together.rows > 0 => {
-                    self.by_node.feed_many(std::mem::take(&mut self.together));
-                }
+                None if self.is_ended && self.together.rows > 0 => self.feed_waiting(true),
                 None => return Ok(None),
             }
         }
     }
+}
+
+/// Returns whether these nodes are many more than those whose visits take as long as reading the column.
+pub(super) fn is_dense(nodes: u64, column: u64) -> bool {
+    nodes >= column.saturating_mul(DENSE)
 }
 
 /// Returns the number of nodes that are looked up for a batch. A node counts again if another is between.

@@ -15,6 +15,7 @@ use pythia_sparql::scope::draws;
 
 use super::batch::Batch;
 use super::context::QueryContext;
+use super::link::is_dense;
 use super::ordered::{Items, Ordered, Work};
 use super::pattern::output_of;
 use super::pipeline::build;
@@ -24,7 +25,7 @@ use super::solutions::{Solutions, pull};
 use crate::error::QueryError;
 use crate::plan::expression::SlotExpression;
 use crate::plan::operators::Pattern;
-use crate::plan::step::{Step, StepKind};
+use crate::plan::step::{Access, Step, StepKind};
 
 /// Estimated number of solutions of the first steps that is worth cutting.
 const CUT_ROWS: f64 = 256.0;
@@ -69,6 +70,7 @@ pub(super) fn cut(steps: &[Step], least: usize, context: &QueryContext) -> Optio
     }
     let many = 1 + steps.iter().position(|step| step.rows >= CUT_ROWS)?;
     let whole = steps.iter().rposition(|step| !is_divisible(step));
+    let whole = whole.max(waiting(steps));
     let first = whole.map_or(many, |last| many.max(last + 1)).max(least);
     let first = first + merging(&steps[first..]);
     let others = &steps[first..];
@@ -86,6 +88,23 @@ pub(super) fn cut(steps: &[Step], least: usize, context: &QueryContext) -> Optio
         rows: rows as usize,
         pieces,
     })
+}
+
+/// Returns the join whose solutions may wait for others, if it is likely that their nodes are then read from a column, on all cores, and
+/// that those of a piece would be too few for that.
+fn waiting(steps: &[Step]) -> Option<usize> {
+    let is_expected = |pair: &[Step]| {
+        let (before, join) = (&pair[0], &pair[1]);
+        let is_expansion = matches!(join.kind, StepKind::Pattern(_, Access::Expand(_)));
+        let column = join.table.filter(|table| table.waits && is_expansion);
+        column.is_some_and(|table| {
+            before.rows > table.column as f64 && !is_dense(PIECE_ROWS_MAX as u64, table.column)
+        })
+    };
+    steps
+        .windows(2)
+        .position(is_expected)
+        .map(|before| before + 1)
 }
 
 /// Returns the number of the first steps that compare solutions of the step before them: they drop what a merge of graphs has

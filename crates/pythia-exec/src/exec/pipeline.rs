@@ -80,6 +80,7 @@ fn matches(
             order: *order,
             nodes: 0,
             column: u64::MAX,
+            waits: false,
         }),
         _ => None,
     };

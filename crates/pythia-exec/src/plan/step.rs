@@ -80,6 +80,9 @@ pub struct SlotPattern {
 
 /// Number of nodes that [`Access::Expand`] looks up together. It bounds the memory of their links.
 pub const EXPAND_NODES: usize = 16384;
+/// Maximum number of nodes that it looks up together if solutions wait for that. The more there are, the fewer times are pages
+/// read for them.
+pub const EXPAND_NODES_MAX: usize = 1 << 18;
 
 /// The access method by which a pattern is joined with the solutions so far.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
@@ -114,6 +117,8 @@ pub struct TableAfter {
     /// Number of nodes whose lookups cost as much as reading the links of all nodes from their column, which is done for many
     /// nodes together.
     pub column: u64,
+    /// Whether solutions may wait until their nodes are many, since reading their column then costs little for each.
+    pub waits: bool,
 }
 
 /// One step.

@@ -145,7 +145,10 @@ pub(super) fn push_element(
 /// Returns the properties of the solutions so far.
 fn joined(builder: &Builder, reads: ReadCosts) -> Joined {
     let (slots, unit) = (builder.slots.len(), builder.is_unit());
-    Joined::of(&builder.known, slots, unit, reads)
+    Joined {
+        scanned: builder.is_scanned(),
+        ..Joined::of(&builder.known, slots, unit, reads)
+    }
 }
 
 fn push_triple(

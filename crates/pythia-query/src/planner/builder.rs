@@ -14,7 +14,7 @@ use pythia_exec::explain::CostId;
 use pythia_exec::plan::duplicates::without_duplicates;
 use pythia_exec::plan::operators::Pattern;
 use pythia_exec::plan::slots::Slots;
-use pythia_exec::plan::step::{GraphPosition, PathGraph, Position, Step, StepKind};
+use pythia_exec::plan::step::{Access, GraphPosition, PathGraph, Position, Step, StepKind};
 use pythia_exec::plan::{Operator, Plan};
 
 /// An independent plan with the estimates for its solutions.
@@ -143,6 +143,19 @@ impl Builder {
     /// Returns whether the pipeline still holds only the empty solution.
     pub(crate) fn is_unit(&self) -> bool {
         self.steps.is_empty() && self.input.is_none() && !self.nested
+    }
+
+    /// Returns whether the pattern has the solutions of one scan so far.
+    pub(crate) fn is_scanned(&self) -> bool {
+        let Some((first, others)) = self.steps.split_first() else {
+            return false;
+        };
+        let is_scan = matches!(
+            first.kind,
+            StepKind::Pattern(_, Access::Scan(_)) | StepKind::Ranges(..)
+        );
+        let is_test = |step: &Step| matches!(step.kind, StepKind::Filter(_) | StepKind::Equal(..));
+        self.input.is_none() && !self.nested && is_scan && others.iter().all(is_test)
     }
 
     /// Returns the slot of a variable, and creates it if necessary.

@@ -7,7 +7,9 @@ use pythia_store::{End, Expansion, Order, ReadCosts};
 use super::builder::Knowledge;
 use super::cached::CachedPair;
 use super::element::{Element, PatternGraph, PatternTerm, Triple};
-use pythia_exec::plan::step::{Access, EXPAND_NODES, PathStep, Position, TableAfter};
+use pythia_exec::plan::step::{
+    Access, EXPAND_NODES, EXPAND_NODES_MAX, PathStep, Position, TableAfter,
+};
 
 /// Cost of visiting one tuple page and decoding a list.
 const VISIT: f64 = 0.4;
@@ -21,6 +23,9 @@ const LABELS: f64 = 1.5;
 const ROW: f64 = 0.02;
 /// Cost of reading one row of a column.
 const SCANNED: f64 = 0.006;
+/// Cost of passing a row of a column whose other rows are read, and that of sorting a node that is looked up there.
+const PASSED: f64 = 0.0025;
+const SORTED: f64 = 0.06;
 /// Reading a row of a tuple page, with its predicate, as a multiple of reading one of a column.
 const TUPLE_ROW: f64 = 4.0;
 /// Cost of reading one row of a column into a hash table.
@@ -29,8 +34,12 @@ const HASHED: f64 = 0.025;
 const LINKED: f64 = 0.05;
 /// Cost of starting to read links into such a table.
 const LINKS_START: f64 = 5.0;
-/// Number of rows of a column that are read instead of a visit for certain: batches may have fewer nodes than expected.
+/// Number of rows of a column that are read instead of a visit for certain. Batches may have fewer nodes than expected, above all
+/// those of several threads.
 const ROWS_PER_VISIT: f64 = Expansion::ROWS_PER_VISIT as f64 * 2.0 / 3.0;
+const ROWS_AT_ONCE: f64 = 32.0;
+/// Number of nodes that are many for certain.
+const NODES_AT_ONCE: f64 = Expansion::STRETCH_NODES as f64 * 2.0;
 /// Cost of one hash lookup.
 const LOOKUP: f64 = 0.015;
 /// Cost of searching a key's rows of a table for the other end.
@@ -55,6 +64,8 @@ pub(super) struct Joined {
     pub(super) sorted: Option<usize>,
     /// True for the single empty solution.
     pub(super) unit: bool,
+    /// True for the solutions of one scan.
+    pub(super) scanned: bool,
     /// Cost of pages that are not in memory.
     pub(super) reads: ReadCosts,
 }
@@ -89,6 +100,7 @@ impl Joined {
             distinct,
             sorted: known.sorted,
             unit,
+            scanned: false,
             reads,
         }
     }
@@ -128,11 +140,17 @@ impl Joined {
         }
     }
 
+    /// Records the way of the last join.
+    pub(super) fn pass(&mut self, method: &JoinMethod) {
+        self.sorted = method.sorted;
+        self.scanned = self.unit && matches!(method.access, Some(Access::Scan(_)));
+        self.unit = false;
+    }
+
     /// Records that an element was joined in this method. Returns the slots that it binds.
     pub(super) fn join(&mut self, element: &Element, method: &JoinMethod) -> Vec<usize> {
         self.rows = method.rows;
-        self.sorted = method.sorted;
-        self.unit = false;
+        self.pass(method);
         let mut bound = Vec::new();
         let mut bind = |slot: usize, distinct: f64| {
             let before = match self.distinct[slot] {
@@ -309,16 +327,46 @@ impl Joined {
     /// with the predicate, all rows of a column each time.
     fn expanded(&self, triple: &Triple) -> f64 {
         let visits = self.visits(self.rows);
+        let PatternTerm::Constant(_) = triple.predicate else {
+            return visits;
+        };
+        let at_once = self.column_at_once(triple.count);
+        let after_waiting = match self.waits(triple) {
+            true => self.column_after_waiting(triple.count),
+            false => None,
+        };
+        let columns = [at_once, after_waiting].into_iter().flatten();
+        columns.fold(visits, f64::min)
+    }
+
+    /// Returns whether solutions may wait for others before their links are looked up: those of a scan that is not sorted by the
+    /// nodes.
+    fn waits(&self, triple: &Triple) -> bool {
+        let is_sorted = triple.slots().any(|(slot, _)| self.sorted == Some(slot));
+        self.scanned && !is_sorted
+    }
+
+    /// Returns the cost of reading links from a column of `count` rows for the solutions as they come, if they are many.
+    fn column_at_once(&self, count: f64) -> Option<f64> {
         let most = EXPAND_NODES as f64;
         let together = self.rows.min(most);
-        if !matches!(triple.predicate, PatternTerm::Constant(_))
-            || together < Expansion::STRETCH_NODES as f64
-            || triple.count > together * ROWS_PER_VISIT
-        {
-            return visits;
-        }
         let times = (self.rows / most).max(1.0);
-        visits.min(times * self.scanned(triple.count) + self.rows * LOOKUP)
+        let are_many = together >= NODES_AT_ONCE;
+        (are_many && count <= together * ROWS_AT_ONCE)
+            .then(|| times * self.scanned(count) + self.rows * LOOKUP)
+    }
+
+    /// As [`Self::column_at_once`], for solutions that may wait for others.
+    fn column_after_waiting(&self, count: f64) -> Option<f64> {
+        let (together, times) = waiting(self.rows);
+        let are_many = together >= NODES_AT_ONCE;
+        (are_many && count <= together * ROWS_PER_VISIT)
+            .then(|| times * self.passed(count) + self.rows * SORTED)
+    }
+
+    /// Returns the cost of reading a column for some of its rows.
+    fn passed(&self, rows: f64) -> f64 {
+        rows * (PASSED + self.reads.row_us)
     }
 
     /// Returns the cost of reading rows of a column.
@@ -455,9 +503,10 @@ impl Joined {
             order,
             nodes: (even * sure) as u64,
             column: match access {
-                Access::Expand(_) => (self.scanned(triple.count) / each) as u64,
+                Access::Expand(_) => (self.passed(triple.count) / each) as u64,
                 _ => u64::MAX,
             },
+            waits: self.waits(triple),
         })
     }
 
@@ -465,6 +514,18 @@ impl Joined {
     fn table(&self, triple: &Triple) -> f64 {
         SCAN_START + triple.count * (HASHED + self.reads.row_us) + self.rows * LOOKUP
     }
+}
+
+/// Returns how many nodes are looked up together, of this many that come, and how many times. The first ones are at once, then
+/// more and more wait.
+fn waiting(nodes: f64) -> (f64, f64) {
+    let (first, most) = (EXPAND_NODES as f64, EXPAND_NODES_MAX as f64);
+    if nodes <= first {
+        return (nodes, 1.0);
+    }
+    let growing = nodes.min(most);
+    let times = 1.0 + (growing / first).log2() / 2.0 + (nodes - growing) / most;
+    ((nodes / 2.0).clamp(first, most), times)
 }
 
 /// Returns the single slot that joins the pattern: exactly one end is a bound variable, the other is free or

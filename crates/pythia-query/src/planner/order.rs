@@ -268,6 +268,7 @@ impl<'a> OrderSearch<'a> {
             joined: Joined {
                 sorted: None,
                 unit: false,
+                scanned: false,
                 ..joined.clone()
             },
             placed: (0..self.elements.len()).map(|e| e >= count).collect(),
@@ -468,6 +469,7 @@ impl<'a> OrderSearch<'a> {
             distinct: known.distinct.clone(),
             sorted: None,
             unit: false,
+            scanned: false,
             reads: self.reads,
         };
         let method = match &self.elements[other] {
@@ -653,8 +655,7 @@ impl<'a> OrderSearch<'a> {
         let joined = &mut state.joined;
         joined.rows = estimate.rows();
         joined.distinct.clone_from(&estimate.distinct);
-        joined.sorted = method.sorted;
-        joined.unit = false;
+        joined.pass(method);
         state.share = estimate.share;
         state.cost += method.cost;
         Ok(())

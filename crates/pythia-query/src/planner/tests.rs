@@ -262,6 +262,7 @@ fn estimates(
         distinct,
         sorted: None,
         unit: false,
+        scanned: false,
         reads: snapshot.estimates().read_costs(),
     });
     let set_of = |subset: u64| {
@@ -365,6 +366,7 @@ fn constants_beyond_links_are_estimated_by_samples() {
         distinct: vec![0.0; SLOTS],
         sorted: None,
         unit: true,
+        scanned: false,
         reads: snapshot.estimates().read_costs(),
     };
     let estimate = |set: u64| {

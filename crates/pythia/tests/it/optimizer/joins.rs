@@ -2,10 +2,10 @@
 
 use std::num::NonZero;
 
-use pythia::{Database, Options, PlanNode};
+use pythia::{Database, Options, PlanNode, QueryOptions};
 
 use super::{REVIEWS_OF_MAKERS, checked, has, items, market, part, rows};
-use crate::support::{Peer, analyze, database, database_with, ours, restless, writable};
+use crate::support::{Peer, analyze, answer_of, database, database_with, ours, restless, writable};
 
 #[test]
 fn a_small_side_keeps_joins_from_reading_the_large_one() {
@@ -607,7 +607,8 @@ fn cycles_of_few_links_are_looked_up_in_a_table() {
 /// expected.
 #[test]
 fn a_join_changes_to_a_table_when_the_solutions_are_counted() {
-    const ITEMS: usize = 30_000;
+    // A column of this many rows is read for ten batches in the time of a table.
+    const ITEMS: usize = 60_000;
     let mut data = String::new();
     for i in 0..ITEMS {
         let (next, kind) = ((i * 7919 + 5) % ITEMS, i % 500);
@@ -632,6 +633,44 @@ fn a_join_changes_to_a_table_when_the_solutions_are_counted() {
     // Many were expected, and few came.
     let few = "SELECT ?n { ?s <http://e/label> ?l FILTER(STRLEN(?l) < 8) ?s <http://e/next> ?n . ?n <http://e/type> <http://e/Item> }";
     assert_eq!(change(few), (0, 1));
+}
+
+/// Solutions of a scan that come in no order of their nodes wait until these are many, and read the column of their links a few times.
+/// With any number of threads, the results are the same in the same order.
+#[test]
+fn solutions_of_a_scan_wait_until_their_nodes_are_many() {
+    const ITEMS: usize = 200_000;
+    let mut data = String::new();
+    for i in 0..ITEMS {
+        let day = i * 7919 % ITEMS;
+        data.push_str(&format!(
+            "<http://e/{i}> <http://e/size> \"{}\" .\n\
+             <http://e/{i}> <http://e/day> \"{day}\"^^<http://www.w3.org/2001/XMLSchema#integer> .\n",
+            i % 100
+        ));
+    }
+    let query =
+        "SELECT ?s ?size { ?s <http://e/day> ?day FILTER(?day < 32000) ?s <http://e/size> ?size }";
+    let two_passes = part(&checked(&data, query), "Expand(Subject)").pages();
+    let with = |threads| Options {
+        memory_bytes: 4 << 20,
+        threads: NonZero::new(threads),
+        ..Options::default()
+    };
+    let database = database_with(&data, with(1));
+    let (_, plan) = analyze(&database, query);
+    let batches = part(&plan, "Ranges(Pos)").measured.unwrap().batches;
+    let pages = part(&plan, "Expand(Subject)").pages();
+    assert!(
+        batches > 4 && pages * 2 < two_passes * batches * 3 / 4,
+        "{pages} pages, {two_passes} for two passes\n{plan}"
+    );
+    let lines = |database: &Database| {
+        let prepared = database.prepare(query, &QueryOptions::default()).unwrap();
+        answer_of(prepared.execute().unwrap()).unwrap().lines
+    };
+    let several = database_with(&data, with(4));
+    assert_eq!(lines(&database), lines(&several));
 }
 
 /// Steps after one with far more solutions than expected are ordered again. The answers are the same, and so is their order
