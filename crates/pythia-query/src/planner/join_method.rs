@@ -327,16 +327,16 @@ impl Joined {
     /// with the predicate, all rows of a column each time.
     fn expanded(&self, triple: &Triple) -> f64 {
         let visits = self.visits(self.rows);
-        let PatternTerm::Constant(_) = triple.predicate else {
+        if self.rows < NODES_AT_ONCE || !matches!(triple.predicate, PatternTerm::Constant(_)) {
             return visits;
-        };
+        }
         let at_once = self.column_at_once(triple.count);
-        let after_waiting = match self.waits(triple) {
-            true => self.column_after_waiting(triple.count),
-            false => None,
-        };
-        let columns = [at_once, after_waiting].into_iter().flatten();
-        columns.fold(visits, f64::min)
+        let cost = at_once.map_or(visits, |column| visits.min(column));
+        if !self.waits(triple) {
+            return cost;
+        }
+        let after_waiting = self.column_after_waiting(triple.count);
+        after_waiting.map_or(cost, |column| cost.min(column))
     }
 
     /// Returns whether solutions may wait for others before their links are looked up: those of a scan that is not sorted by the
@@ -346,21 +346,19 @@ impl Joined {
         self.scanned && !is_sorted
     }
 
-    /// Returns the cost of reading links from a column of `count` rows for the solutions as they come, if they are many.
+    /// Returns the cost of reading links from a column of `count` rows for the solutions as they come, if they are many enough for
+    /// that.
     fn column_at_once(&self, count: f64) -> Option<f64> {
         let most = EXPAND_NODES as f64;
         let together = self.rows.min(most);
         let times = (self.rows / most).max(1.0);
-        let are_many = together >= NODES_AT_ONCE;
-        (are_many && count <= together * ROWS_AT_ONCE)
-            .then(|| times * self.scanned(count) + self.rows * LOOKUP)
+        (count <= together * ROWS_AT_ONCE).then(|| times * self.scanned(count) + self.rows * LOOKUP)
     }
 
     /// As [`Self::column_at_once`], for solutions that may wait for others.
     fn column_after_waiting(&self, count: f64) -> Option<f64> {
         let (together, times) = waiting(self.rows);
-        let are_many = together >= NODES_AT_ONCE;
-        (are_many && count <= together * ROWS_PER_VISIT)
+        (count <= together * ROWS_PER_VISIT)
             .then(|| times * self.passed(count) + self.rows * SORTED)
     }
 
