@@ -180,8 +180,8 @@ impl Link {
         Ok(())
     }
 
-    /// Returns the number of solutions that may wait: no more than came before, so that the first ones are joined at once, and
-    /// fewer if they are likely to have very many links.
+    /// Returns the number of solutions that may wait: some times as many as came before, so that the first ones are joined at once,
+    /// and fewer if they are likely to have very many links.
     fn together_max(&self) -> usize {
         let links = self.found as f64 / self.fed.max(1) as f64;
         let most = LINKS_MAX / links.max(1.0);
