@@ -355,7 +355,7 @@ mod tests {
     fn batches_change_no_answer_and_save_batches() {
         let folder = tempfile::tempdir().expect("a folder");
         let options = Options {
-            side: 40,
+            side: 120,
             batches: vec![1, 16],
             paths: 100,
             runs: 1,
