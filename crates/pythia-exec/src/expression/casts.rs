@@ -1,6 +1,6 @@
 //! Floats and doubles that the query's terms were cast to, so that a term is not read for the same cast again.
 //!
-//! To read a term and its number takes about a microsecond. A query may do it for the same terms in several places (the
+//! To read a term and its number takes far longer than to find it here. A query may do it for the same terms in several places (the
 //! average of prices, and prices below it), and in batches that are far apart.
 
 use std::sync::Arc;

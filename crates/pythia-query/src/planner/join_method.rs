@@ -515,7 +515,7 @@ impl Joined {
 }
 
 /// Returns how many nodes are looked up together, of this many that come, and how many times. The first ones are at once, then
-/// more and more wait.
+/// four times as many wait as came before (`GROWTH` of the executor's `link.rs`).
 fn waiting(nodes: f64) -> (f64, f64) {
     let (first, most) = (EXPAND_NODES as f64, EXPAND_NODES_MAX as f64);
     if nodes <= first {
