@@ -101,7 +101,7 @@ fn measure(terms: &[OwnedKey], key_bytes: usize, page_bytes: usize) -> Result<()
     for _ in 0..WRITES {
         let storage = MemoryStorage::new();
         let pages = PageWriter::new(storage.create("dictionary.pages")?, page_bytes);
-        let mut writer = DictionaryWriter::new(pages)?;
+        let mut writer = DictionaryWriter::new(pages, 1)?;
         for term in terms {
             writer.push(term.as_key())?;
         }

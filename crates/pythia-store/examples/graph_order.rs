@@ -84,7 +84,7 @@ fn permuted(quads: &[Quad], components: [usize; 4]) -> Vec<Quad> {
 fn measure(name: &str, quads: Vec<Quad>, graphs: u64) -> Result<(), Box<dyn Error>> {
     let storage = Arc::new(MemoryStorage::new());
     let writer = BaseWriter::create(storage.clone(), SegmentOptions::default())?;
-    let dictionary = writer.segment().dictionary()?.finish()?;
+    let dictionary = writer.segment().dictionary(1)?.finish()?;
     let mut orders = Vec::new();
     for (order, components) in [
         (Order::Spo, [0, 1, 2, 3]),

@@ -212,7 +212,7 @@ impl Compaction<'_> {
     fn dictionary(&self, used: &UsedTerms) -> Result<(DictionaryDirectory, IdMapping), StoreError> {
         let mut out = match self.unfinished.dictionary()? {
             Some(directory) => NewTerms::Finished(Box::new(directory), Default::default()),
-            None => NewTerms::Written(self.writer.dictionary()?),
+            None => NewTerms::Written(self.writer.dictionary(self.options.threads)?),
         };
         let mut mapping = MappingBuilder::new(used);
         let mut new = MergedTerms::new(self.runs)?;

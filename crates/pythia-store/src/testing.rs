@@ -62,7 +62,7 @@ pub(crate) fn write_segment_of(
     terms: u64,
 ) -> Result<SegmentId, StoreError> {
     let writer = BaseWriter::create(storage, options)?;
-    let mut dictionary = writer.segment().dictionary()?;
+    let mut dictionary = writer.segment().dictionary(1)?;
     for kind in TermKind::DICTIONARY {
         let prefix = match kind {
             TermKind::Iri => "http://example.org/",

@@ -24,7 +24,7 @@ fn fresh(storage: &Arc<dyn Storage>, quads: &BTreeSet<[Option<OwnedKey>; 4]>) ->
     let folder = "fresh".to_owned();
     let terms = TermsPlace::Beside(FRESH);
     let writer = SegmentWriter::new(Arc::clone(storage), folder, terms, SMALL_PAGES);
-    let mut dictionary = writer.dictionary().expect("memory");
+    let mut dictionary = writer.dictionary(1).expect("memory");
     let keys: BTreeSet<&OwnedKey> = quads.iter().flatten().flatten().collect();
     let mut ids = BTreeMap::new();
     for key in keys {

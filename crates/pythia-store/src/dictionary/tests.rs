@@ -36,9 +36,17 @@ fn sorted(terms: Terms) -> Terms {
 }
 
 fn write(terms: &Terms, page_bytes: usize) -> (MemoryStorage, DictionaryDirectory) {
+    write_on(2, terms, page_bytes)
+}
+
+fn write_on(
+    threads: usize,
+    terms: &Terms,
+    page_bytes: usize,
+) -> (MemoryStorage, DictionaryDirectory) {
     let storage = MemoryStorage::new();
     let pages = PageWriter::new(storage.create(FILE).unwrap(), page_bytes);
-    let mut writer = DictionaryWriter::new(pages).unwrap();
+    let mut writer = DictionaryWriter::new(pages, threads).unwrap();
     for (kind, keys) in terms {
         for (rank, bytes) in keys.iter().enumerate() {
             let id = writer.push(TermKey { kind: *kind, bytes }).unwrap();
@@ -341,18 +349,23 @@ fn all_kinds_live_in_one_file() {
 }
 
 #[test]
-fn same_keys_give_the_same_bytes() {
+fn same_keys_give_the_same_bytes_on_any_number_of_threads() {
+    // Text of several batches, whose later part calls for symbols of its own.
+    let texts = (0..80_000).map(|n| match n % 2 {
+        0 => text(n, n % 300),
+        _ => format!("~{n:06}{}", "0123456789".repeat(n % 30)).into_bytes(),
+    });
     let terms = sorted(vec![
         (TermKind::Iri, iris(40_000)),
-        (
-            TermKind::String,
-            (0..20_000).map(|n| text(n, n % 300)).collect(),
-        ),
+        (TermKind::String, texts.collect()),
     ]);
-    let (one, directory) = write(&terms, 8192);
-    let (two, again) = write(&terms, 8192);
-    assert!(directory == again);
-    assert!(one.read_all(FILE).unwrap() == two.read_all(FILE).unwrap());
+    let (one, directory) = write_on(1, &terms, 8192);
+    assert!(directory.table_count() > 2, "{}", directory.table_count());
+    for threads in [2, 4, 4] {
+        let (other, again) = write_on(threads, &terms, 8192);
+        assert!(directory == again);
+        assert!(one.read_all(FILE).unwrap() == other.read_all(FILE).unwrap());
+    }
     let dictionary = open(&one, directory).unwrap();
     check(&dictionary, &terms, &[]);
 }
@@ -380,7 +393,7 @@ fn ranges_of_ranks_can_be_walked() {
 fn keys_out_of_order_are_refused() {
     let storage = MemoryStorage::new();
     let pages = PageWriter::new(storage.create(FILE).unwrap(), 4096);
-    let mut writer = DictionaryWriter::new(pages).unwrap();
+    let mut writer = DictionaryWriter::new(pages, 2).unwrap();
     for bytes in [b"a", b"a"] {
         drop(writer.push(TermKey {
             kind: TermKind::Iri,
@@ -413,7 +426,8 @@ fn a_full_disk_is_an_error_of_the_writer() {
         }
     }
     for count in [10usize, 60_000] {
-        let mut writer = DictionaryWriter::new(PageWriter::new(Box::new(Full(0)), 4096)).unwrap();
+        let mut writer =
+            DictionaryWriter::new(PageWriter::new(Box::new(Full(0)), 4096), 2).unwrap();
         let outcome = (0..count)
             .try_for_each(|n| {
                 let bytes = format!("{n:08}{}", "x".repeat(n % 200)).into_bytes();
@@ -433,7 +447,7 @@ fn a_full_disk_is_an_error_of_the_writer() {
 fn an_abandoned_writer_ends_its_thread() {
     let storage = MemoryStorage::new();
     let pages = PageWriter::new(storage.create(FILE).unwrap(), 4096);
-    let mut writer = DictionaryWriter::new(pages).unwrap();
+    let mut writer = DictionaryWriter::new(pages, 2).unwrap();
     writer
         .push(TermKey {
             kind: TermKind::Iri,
@@ -540,7 +554,7 @@ fn a_write_that_fails_at_any_operation_is_an_error() {
         let faulty = FaultyStorage::new(Arc::new(MemoryStorage::new()), plan);
         let outcome = (|| {
             let file = faulty.create(FILE).map_err(StoreError::Io)?;
-            let mut writer = DictionaryWriter::new(PageWriter::new(file, 4096))?;
+            let mut writer = DictionaryWriter::new(PageWriter::new(file, 4096), 2)?;
             for bytes in &terms[0].1 {
                 writer.push(TermKey {
                     kind: TermKind::String,

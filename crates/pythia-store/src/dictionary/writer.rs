@@ -1,15 +1,16 @@
 //! Writing a dictionary from sorted keys.
 //!
 //! ```text
-//! keys → batches → front coding and compression (one thread) → pages, written to the device (another thread)
+//! keys → batches ─┬─ front coding and compression ─┬─ pages, written to the device (one thread)
+//!                 └─ (some threads)               ─┘
 //! ```
 //!
-//! The caller's thread only copies keys into batches. Batches are split by bytes alone and encoded in order, so the same keys
-//! always give the same file.
+//! The caller's thread only copies keys into batches. Batches are split by bytes alone. Symbol tables are chosen, and pages made,
+//! in the order of the batches, so the same keys always give the same file.
 
 use std::fmt::{self, Debug};
 use std::panic::resume_unwind;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::thread::{Builder, JoinHandle};
 
 use crossbeam_channel::{Receiver, Sender, bounded};
@@ -29,8 +30,12 @@ use crate::StoreError;
 const BATCH_BYTES: usize = 1 << 20;
 /// Most keys in a batch: short ones cost more than their bytes.
 const BATCH_KEYS: usize = 1 << 16;
-/// Batches that may wait for each of the threads.
+/// Batches that may wait to be compressed, and in turn to be written.
 const BATCHES_WAITING: usize = 2;
+/// Most threads that compress: the one that makes pages cannot keep up with more.
+const CODERS_MAX: usize = 4;
+/// Most batches kept for reuse.
+const BATCHES_KEPT: usize = 8;
 
 /// Kinds with less text than this are not worth a symbol table.
 const TRAINING_BYTES_MIN: usize = 4 << 10;
@@ -60,7 +65,7 @@ pub struct DictionaryWriter {
 
 #[derive(Debug)]
 struct Threads {
-    coder: JoinHandle<()>,
+    coders: Vec<JoinHandle<()>>,
     pages: JoinHandle<Result<Encoder, StoreError>>,
 }
 
@@ -97,6 +102,18 @@ impl Batch {
         &self.bytes[start..self.ends[index]]
     }
 
+    /// Returns each key, as in entries, after the prefix that it shares with the one before.
+    fn suffixes(&self, before: &[u8], inline_max: usize) -> Vec<&[u8]> {
+        let mut suffixes = Vec::with_capacity(self.ends.len());
+        let mut before = before;
+        for index in 0..self.ends.len() {
+            let form = form(self.key(index), inline_max);
+            suffixes.push(&form[common_prefix(before, form)..]);
+            before = form;
+        }
+        suffixes
+    }
+
     fn clear(&mut self) {
         self.kind = None;
         self.bytes.clear();
@@ -109,20 +126,25 @@ impl Batch {
 }
 
 impl DictionaryWriter {
-    /// Returns a writer into an empty paged file.
+    /// Returns a writer into an empty paged file. It compresses keys on up to `threads` threads.
     ///
     /// # Panics
     /// If the page size is not 4 to 64 KiB.
-    pub fn new(pages: PageWriter) -> Result<Self, StoreError> {
+    pub fn new(pages: PageWriter, threads: usize) -> Result<Self, StoreError> {
         let encoder = Encoder::new(pages);
         let inline_max = inline_key_bytes_max(encoder.directory.page_bytes());
-        let (batches, received) = bounded::<Batch>(BATCHES_WAITING);
-        let (coded, to_write) = bounded::<Batch>(BATCHES_WAITING);
-        let (recycle, emptied) = bounded(2 * BATCHES_WAITING + 2);
-        let coder = move || Coder::new(inline_max).run(&received, &coded);
+        let (batches, received) = bounded(BATCHES_WAITING);
+        let (to_write, coded) = bounded(BATCHES_WAITING);
+        let (recycle, emptied) = bounded(BATCHES_KEPT);
+        let coder = Coder {
+            batches: received,
+            coded: to_write,
+            tables: Arc::new(Mutex::new(Tables::new(inline_max))),
+            inline_max,
+        };
         let threads = Threads {
-            coder: thread("dictionary keys", coder)?,
-            pages: thread("dictionary", move || encoder.run(&to_write, &recycle))?,
+            coders: start_coders(coder, threads)?,
+            pages: thread("dictionary", move || encoder.run(&coded, &recycle))?,
         };
         Ok(Self {
             batches: Some(batches),
@@ -206,9 +228,11 @@ impl DictionaryWriter {
                 what: "the dictionary being written",
             });
         };
-        let (coder, pages) = (threads.coder.join(), threads.pages.join());
-        // If the first thread panics, the second one only misses batches.
-        coder.unwrap_or_else(|panic| resume_unwind(panic));
+        let (coders, pages) = threads.join();
+        // If a thread that compresses panics, the one that makes pages only misses a batch.
+        for coder in coders {
+            coder.unwrap_or_else(|panic| resume_unwind(panic));
+        }
         pages.unwrap_or_else(|panic| resume_unwind(panic))
     }
 }
@@ -218,8 +242,17 @@ impl Drop for DictionaryWriter {
         self.batches = None;
         if let Some(threads) = self.threads.take() {
             // The file is abandoned, so an error does not matter.
-            drop((threads.coder.join(), threads.pages.join()));
+            drop(threads.join());
         }
+    }
+}
+
+type Joined<T> = std::thread::Result<T>;
+
+impl Threads {
+    fn join(self) -> (Vec<Joined<()>>, Joined<Result<Encoder, StoreError>>) {
+        let coders = self.coders.into_iter().map(JoinHandle::join);
+        (coders.collect(), self.pages.join())
     }
 }
 
@@ -247,13 +280,24 @@ struct Encoder {
     last_start: Vec<u8>,
 }
 
-/// The state of the thread that compresses keys.
+/// A thread that compresses keys.
+#[derive(Clone, Debug)]
 struct Coder {
+    batches: Receiver<Batch>,
+    /// Where each batch arrives when it is compressed, in the order of the batches.
+    coded: Sender<Receiver<Batch>>,
+    tables: Arc<Mutex<Tables>>,
+    inline_max: usize,
+}
+
+/// The symbol tables, chosen batch after batch.
+#[derive(Debug)]
+struct Tables {
     inline_max: usize,
     kind: Option<TermKind>,
     symbols: Symbols,
     /// Number of symbol tables.
-    tables: usize,
+    count: usize,
     /// Whether the symbols are of this kind, and the time to look for better ones.
     trained: bool,
     kind_bytes: u64,
@@ -290,10 +334,13 @@ impl Encoder {
 
     fn run(
         mut self,
-        batches: &Receiver<Batch>,
+        coded: &Receiver<Receiver<Batch>>,
         recycle: &Sender<Batch>,
     ) -> Result<Self, StoreError> {
-        for mut batch in batches {
+        for batch in coded {
+            let Ok(mut batch) = batch.recv() else {
+                break;
+            };
             self.encode(&mut batch)?;
             if batch.last {
                 self.close_page()?;
@@ -450,13 +497,55 @@ fn form(key: &[u8], inline_max: usize) -> &[u8] {
     }
 }
 
+/// Starts up to `threads` threads like this one.
+fn start_coders(coder: Coder, threads: usize) -> Result<Vec<JoinHandle<()>>, StoreError> {
+    let start = |coder: Coder| thread("dictionary keys", move || coder.run());
+    let coders = std::iter::repeat_n(coder, threads.clamp(1, CODERS_MAX));
+    coders.map(start).collect()
+}
+
 impl Coder {
+    fn run(self) {
+        // If nobody receives a batch, the other thread has an error to report.
+        while let Some((mut batch, before, coded)) = self.next() {
+            self.code(&mut batch, &before);
+            if coded.send(batch).is_err() {
+                return;
+            }
+        }
+    }
+
+    /// Takes the next batch, and its symbols. Also returns the last key before it, and where it goes when it is compressed.
+    fn next(&self) -> Option<(Batch, Vec<u8>, Sender<Batch>)> {
+        let mut tables = self.tables.lock().expect("nothing panics holding it");
+        let mut batch = self.batches.recv().ok()?;
+        let before = tables.choose(&mut batch);
+        let (coded, to_come) = bounded(1);
+        self.coded.send(to_come).ok()?;
+        Some((batch, before, coded))
+    }
+
+    fn code(&self, batch: &mut Batch, before: &[u8]) {
+        let mut coded = std::mem::take(&mut batch.coded);
+        // A batch without a kind has no keys.
+        if let Some(symbols) = &coded.symbols {
+            let suffixes = batch.suffixes(before, self.inline_max);
+            coded.suffix_bytes.clear();
+            let lengths = suffixes.iter().map(|suffix| suffix.len() as u32);
+            coded.suffix_bytes.extend(lengths);
+            symbols.compress_all(&suffixes, &mut coded.codes, &mut coded.ends);
+        }
+        batch.coded = coded;
+    }
+}
+
+impl Tables {
     fn new(inline_max: usize) -> Self {
         Self {
             inline_max,
             kind: None,
             symbols: Symbols::none(),
-            tables: 0,
+            count: 0,
             trained: false,
             kind_bytes: 0,
             retrain_at: 0,
@@ -464,46 +553,26 @@ impl Coder {
         }
     }
 
-    fn run(mut self, batches: &Receiver<Batch>, coded: &Sender<Batch>) {
-        for mut batch in batches {
-            self.code(&mut batch);
-            // If nobody receives it, the other thread has an error to report.
-            if coded.send(batch).is_err() {
-                return;
-            }
-        }
-    }
-
-    fn code(&mut self, batch: &mut Batch) {
-        if batch.kind.is_none() {
-            return;
-        }
-        if self.kind != batch.kind {
-            self.kind = batch.kind;
+    /// Chooses the symbols of the next batch. Returns the last key of its kind before it.
+    fn choose(&mut self, batch: &mut Batch) -> Vec<u8> {
+        let (Some(kind), Some(last)) = (batch.kind, batch.ends.len().checked_sub(1)) else {
+            return Vec::new();
+        };
+        if self.kind != Some(kind) {
+            self.kind = Some(kind);
             self.trained = false;
             self.kind_bytes = 0;
             self.retrain_at = 0;
             self.last_form.clear();
         }
-        let mut coded = std::mem::take(&mut batch.coded);
-        let mut suffixes = Vec::with_capacity(batch.ends.len());
-        let mut before = &self.last_form[..];
-        for index in 0..batch.ends.len() {
-            let form = form(batch.key(index), self.inline_max);
-            suffixes.push(&form[common_prefix(before, form)..]);
-            before = form;
-        }
-        let last_form = before.to_vec();
+        let before = std::mem::take(&mut self.last_form);
         let is_due = self.is_due(batch.bytes.len() as u64);
-        coded.new_table = is_due.then(|| self.retrain(&suffixes)).flatten();
-        coded.symbols = Some(self.symbols.clone());
-        coded.suffix_bytes.clear();
-        let lengths = suffixes.iter().map(|suffix| suffix.len() as u32);
-        coded.suffix_bytes.extend(lengths);
-        self.symbols
-            .compress_all(&suffixes, &mut coded.codes, &mut coded.ends);
-        batch.coded = coded;
-        self.last_form = last_form;
+        batch.coded.new_table = is_due
+            .then(|| self.retrain(&batch.suffixes(&before, self.inline_max)))
+            .flatten();
+        batch.coded.symbols = Some(self.symbols.clone());
+        self.last_form = form(batch.key(last), self.inline_max).to_vec();
+        before
     }
 
     /// Counts a batch of the kind, and returns whether to try another table.
@@ -540,8 +609,8 @@ impl Coder {
             }
         }
         // Pages can refer to no more tables.
-        let table = u16::try_from(self.tables).ok()?;
-        self.tables += 1;
+        let table = u16::try_from(self.count).ok()?;
+        self.count += 1;
         self.trained = true;
         let of_table = SymbolTable::of(&candidate);
         self.symbols = Symbols {

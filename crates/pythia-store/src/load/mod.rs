@@ -184,7 +184,7 @@ fn write(
         gpso: segment.order(Order::Gpso)?,
     };
     let mut terms = Dictionary {
-        writer: Some(segment.dictionary()?),
+        writer: Some(segment.dictionary(options.threads())?),
         directory: None,
     };
     let parsed = Parsed::new(sources, options, progress)?;

@@ -1,19 +1,21 @@
 //! Sorting of the batches' rows into the orders of the segment.
 //!
 //! ```text
-//! batch rows ─ renumber ─ sort ─┐  merge,      ┌─ SPO writer
+//! batch rows ─ renumber ─ sort ─┐  merge,      ┌─ SPO: write
 //!   (one batch per thread)      ├─ drop ───────┤
-//! batch rows ─ renumber ─ sort ─┘  repeats     └─ PSO, OPS, POS, GPSO sorters ─ merge ─ writers (side by side)
+//! batch rows ─ renumber ─ sort ─┘  repeats     └─ OPS, PSO, POS, GPSO: pack ─ sort ─ merge ─ write
+//!                                                 (one order per lane)
 //! ```
 //!
 //! Because the distinct rows come in SPO order, the other orders only need a stable sort by the components that move
-//! to the front. Everything stays in memory if the budget allows; otherwise every sorted chunk is spilled.
+//! to the front. Everything stays in memory if the budget allows; otherwise every sorted chunk is spilled. In memory, the merge
+//! does not wait for SPO's writer, so that other lanes soon have all rows.
 
 use std::collections::VecDeque;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex};
 
-use crossbeam_channel::{Receiver, Sender, bounded};
+use crossbeam_channel::{Receiver, Sender, bounded, unbounded};
 use pythia_rdf::TermId;
 
 use super::LoadError;
@@ -28,6 +30,8 @@ use super::sorter::{MergedRows, RowSorter, SortPlan, SortedRun};
 const BLOCK_ROWS: usize = 1 << 15;
 /// Blocks that may wait for a thread.
 const BLOCKS_WAITING: usize = 4;
+/// Most orders sorted or written at a time if rows are spilled.
+const SPILLED_LANES: usize = 2;
 /// Bounds of the bytes read at a time from a spilled run.
 const READ_BYTES: std::ops::RangeInclusive<usize> = 1 << 14..=1 << 20;
 
@@ -186,14 +190,18 @@ struct SortBudget<R> {
     sort: SortPlan<R>,
     read_bytes: usize,
     threads: usize,
+    /// Orders that may be sorted or written at a time.
+    lanes: usize,
 }
 
 impl<R: Row> SortBudget<R> {
     fn new(rows: usize, sorters: usize, plan: &OrdersPlan) -> Self {
         let threads = plan.threads.max(1);
-        // In memory: the merged SPO runs, the sorters of the other orders and the scratch space of a sort.
-        let resident = rows.saturating_mul(R::BYTES).saturating_mul(sorters + 2);
-        if resident <= plan.memory_bytes {
+        // In memory: the rows of the orders after SPO, and either the merged runs and the rows that wait for SPO's writer, or
+        // those rows and the scratch space of each lane but the writer's.
+        let all_rows = rows.max(1).saturating_mul(R::BYTES);
+        let spaces = plan.memory_bytes / all_rows;
+        if spaces >= sorters + 2 {
             return Self {
                 sort: SortPlan {
                     chunk_rows: rows.max(1),
@@ -202,11 +210,13 @@ impl<R: Row> SortBudget<R> {
                 },
                 read_bytes: 0,
                 threads,
+                lanes: threads.min(spaces - sorters).min(sorters + 1),
             };
         }
-        // A chunk and its scratch space for each thread, then a chunk for each sorter and one scratch space; the rest
+        // A chunk and its scratch space for each thread, then a chunk for each sorter and the scratch space of each lane; the rest
         // is for reading runs.
-        let chunks = (2 * threads).max(sorters + 1) + 1;
+        let lanes = threads.min(SPILLED_LANES);
+        let chunks = (2 * threads).max(sorters + lanes) + 1;
         let chunk_rows = (plan.memory_bytes / chunks / R::BYTES).max(1024);
         let runs = rows.div_ceil(chunk_rows) + threads;
         let read_bytes = plan.memory_bytes / chunks / runs.max(1);
@@ -218,6 +228,21 @@ impl<R: Row> SortBudget<R> {
             },
             read_bytes: read_bytes.clamp(*READ_BYTES.start(), *READ_BYTES.end()),
             threads,
+            lanes,
+        }
+    }
+
+    fn is_in_memory(&self) -> bool {
+        self.sort.file.is_none()
+    }
+
+    /// Returns the channel to SPO's writer. If everything is in memory, the merge does not wait for it: other orders are sorted and
+    /// written meanwhile.
+    fn spo_channel(&self) -> (Sender<Block<R>>, Receiver<Block<R>>) {
+        if self.is_in_memory() && self.lanes > 1 {
+            unbounded()
+        } else {
+            bounded(BLOCKS_WAITING)
         }
     }
 }
@@ -230,44 +255,29 @@ fn write_packed<R: Row, S: RowSink>(
     plan: &OrdersPlan,
 ) -> Result<Orders<S::Sealed>, LoadError> {
     let rows = batches.iter().map(|batch| batch.rows.len()).sum();
-    let orders = packing.sorted_orders();
-    let budget = SortBudget::<R>::new(rows, orders.len(), plan);
+    let orders = packing.sorted_orders().len();
+    let budget = SortBudget::<R>::new(rows, orders, plan);
     plan.progress.begin("sort quads", rows as u64);
     let runs = sort_batches::<R>(batches, packing, &budget, plan)?;
-    plan.progress.begin("write SPO", rows as u64);
-    let merged = MergedRows::new(runs, budget.read_bytes)?;
-    let (spo, distinct) = write_spo(merged, packing, sinks.spo, known, &budget, plan)?;
-    let quads = distinct.count;
-    budget.sort.shrink();
-    plan.progress
-        .begin("write the other orders", 3 * quads + distinct.sorted.named);
-    let job = |order, runs, sink| OrderJob {
-        order,
-        runs,
-        sink,
+    // If every row is distinct, and of a named graph if there are any.
+    let written_max = (1 + orders as u64) * rows as u64;
+    plan.progress.begin("write orders", written_max);
+    let merge = Merge {
+        rows: MergedRows::new(runs, budget.read_bytes)?,
+        filter: known.map(|known| KnownFilter { known, packing }),
+    };
+    let writing = Writing {
         packing,
-        read_bytes: budget.read_bytes,
+        budget: &budget,
+        written_max,
         progress: &plan.progress,
     };
-    let mut sorted = distinct.sorted.orders.into_iter();
-    // Without named graphs, there are no rows of GPSO.
-    let mut runs = || sorted.next().unwrap_or_default();
-    let pso = job(RowOrder::Pso, runs(), sinks.pso);
-    let ops = job(RowOrder::Ops, runs(), sinks.ops);
-    let pos = job(RowOrder::Pos, runs(), sinks.pos);
-    let gpso = job(RowOrder::Gpso, runs(), sinks.gpso);
-    let (ops, [pso, pos, gpso]) = write_side_by_side(ops, [pso, pos, gpso], budget.threads)?;
+    let (distinct, sealed) = writing.write(merge, sinks)?;
     Ok(Orders {
-        sealed: PerOrder {
-            spo,
-            ops,
-            pso,
-            pos,
-            gpso,
-        },
-        quads,
+        sealed,
+        quads: distinct.count,
         known: distinct.known,
-        spilled: budget.sort.file.is_some(),
+        spilled: !budget.is_in_memory(),
     })
 }
 
@@ -353,49 +363,254 @@ fn pack_batch<R: Row>(
 
 type Block<R> = Arc<Vec<R>>;
 
-/// The distinct rows.
-struct Distinct<R> {
+/// What the threads that write orders share.
+struct Writing<'a, R> {
+    packing: &'a Packing,
+    budget: &'a SortBudget<R>,
+    /// Rows of all orders, at most.
+    written_max: u64,
+    progress: &'a LoadProgress,
+}
+
+/// An order to be sorted and written.
+struct OrderJob<'a, R, S> {
+    order: RowOrder,
+    /// `None` if the order has no rows.
+    sorter: Option<RowSorter<'a, R>>,
+    sink: S,
+}
+
+/// The orders that a lane has written.
+type Written<S> = Vec<(RowOrder, <S as RowSink>::Sealed)>;
+
+impl<'a, R: Row> Writing<'a, R> {
+    /// Merges the runs and writes all orders, one at a time in each lane. The first lane begins with SPO, while rows still come.
+    fn write<S: RowSink>(
+        &self,
+        merge: Merge<'_, R>,
+        sinks: PerOrder<S>,
+    ) -> Result<(Distinct, PerOrder<S::Sealed>), LoadError> {
+        let PerOrder {
+            spo,
+            ops,
+            pso,
+            pos,
+            gpso,
+        } = sinks;
+        // The order that takes longest comes first.
+        let others = [
+            (RowOrder::Ops, ops),
+            (RowOrder::Pso, pso),
+            (RowOrder::Pos, pos),
+            (RowOrder::Gpso, gpso),
+        ];
+        let (to_spo, spo_blocks) = self.budget.spo_channel();
+        let (to_lanes, jobs) = unbounded();
+        let jobs = &jobs;
+        std::thread::scope(|scope| {
+            let first = scope.spawn(move || {
+                let spo = self.write_spo(&spo_blocks, spo)?;
+                Ok((spo, self.work(jobs, Vec::new())?))
+            });
+            let lane = |_| scope.spawn(move || self.work(jobs, Vec::new()));
+            let further: Vec<_> = (2..self.budget.lanes).map(lane).collect();
+            let second = self.merge_and_work(merge, to_spo, others, to_lanes, jobs);
+            // If the first lane fails, it also ends the merge: its own error comes first.
+            let (spo, mut written) = joined(first.join(), "writing SPO")?;
+            for lane in further {
+                written.extend(joined(lane.join(), "writing quads")?);
+            }
+            let (distinct, of_second) =
+                second?.expect("the merge ends early only if the first lane does");
+            written.extend(of_second);
+            Ok((distinct, per_order(spo, written)))
+        })
+    }
+
+    /// The second lane: merges and packs the rows, passes the orders on to all lanes, and works on them too. `None`: SPO's writer
+    /// has ended the merge.
+    fn merge_and_work<S: RowSink>(
+        &self,
+        merge: Merge<'_, R>,
+        to_spo: Sender<Block<R>>,
+        orders: [(RowOrder, S); 4],
+        to_lanes: Sender<OrderJob<'a, R, S>>,
+        jobs: &Receiver<OrderJob<'a, R, S>>,
+    ) -> Result<Option<(Distinct, Written<S>)>, LoadError> {
+        let (to_packer, blocks) = bounded(BLOCKS_WAITING);
+        let (distinct, packed) = std::thread::scope(|scope| {
+            let packer = scope.spawn(move || self.pack(&blocks));
+            let distinct = merge.send(&to_spo, &to_packer);
+            drop((to_spo, to_packer));
+            let packed = joined(packer.join(), "sorting quads")?;
+            Ok::<_, LoadError>((distinct?, packed))
+        })?;
+        let Some(distinct) = distinct else {
+            return Ok(None);
+        };
+        let Packed {
+            rows,
+            mut sorters,
+            scratch,
+        } = packed;
+        self.done(self.written_max - distinct.count - rows);
+        for (order, sink) in orders {
+            let sorter = sorters.iter().position(|(of, _)| *of == order);
+            let job = OrderJob {
+                order,
+                sorter: sorter.map(|at| sorters.swap_remove(at).1),
+                sink,
+            };
+            to_lanes.send(job).expect("this thread has a receiver");
+        }
+        drop(to_lanes);
+        let written = match self.budget.lanes {
+            1 => Vec::new(),
+            _ => self.work(jobs, scratch)?,
+        };
+        Ok(Some((distinct, written)))
+    }
+
+    /// Packs incoming rows for the orders after SPO.
+    fn pack(&self, blocks: &Receiver<Block<R>>) -> Result<Packed<'a, R>, LoadError> {
+        let (packing, budget) = (self.packing, self.budget);
+        let from = Layout::new(RowOrder::Spo, packing.widths);
+        let mut scratch = budget.sort.take_chunk();
+        let sorter = |order| {
+            let mut sorter = RowSorter::<R>::new(&budget.sort, bits_to_sort(order, packing.widths));
+            if budget.is_in_memory() {
+                sorter.expect_rows(budget.sort.chunk_rows);
+            }
+            (order, sorter)
+        };
+        let mut sorters: Vec<_> = packing.sorted_orders().into_iter().map(sorter).collect();
+        let mut rows = 0;
+        for block in blocks {
+            for (order, sorter) in &mut sorters {
+                let to = Layout::new(*order, packing.widths);
+                let quads = block.iter().map(|&row| from.unpack(row));
+                if *order == RowOrder::Gpso {
+                    let named = quads.filter(|&quad| packing.is_named(quad));
+                    let named = named.inspect(|_| rows += 1);
+                    sorter.extend(named.map(|quad| to.pack(quad)), &mut scratch)?;
+                } else {
+                    rows += block.len() as u64;
+                    sorter.extend(quads.map(|quad| to.pack(quad)), &mut scratch)?;
+                }
+            }
+        }
+        Ok(Packed {
+            rows,
+            sorters,
+            scratch,
+        })
+    }
+
+    fn write_spo<S: RowSink>(
+        &self,
+        blocks: &Receiver<Block<R>>,
+        mut sink: S,
+    ) -> Result<S::Sealed, LoadError> {
+        let layout = Layout::new(RowOrder::Spo, self.packing.widths);
+        for block in blocks {
+            for &row in block.iter() {
+                sink.row(self.packing.ids(layout.unpack(row)))?;
+            }
+            self.done(block.len() as u64);
+        }
+        sink.seal()
+    }
+
+    fn done(&self, rows: u64) {
+        self.progress.done.fetch_add(rows, Ordering::Relaxed);
+    }
+
+    /// Sorts and writes orders until none is left.
+    fn work<S: RowSink>(
+        &self,
+        jobs: &Receiver<OrderJob<'a, R, S>>,
+        mut scratch: Vec<R>,
+    ) -> Result<Written<S>, LoadError> {
+        let mut written = Vec::new();
+        for job in jobs {
+            let order = job.order;
+            match self.write_order(job, &mut scratch) {
+                Ok(sealed) => written.push((order, sealed)),
+                Err(error) => {
+                    // Nobody needs the orders that are left.
+                    while jobs.try_recv().is_ok() {}
+                    return Err(error);
+                }
+            }
+        }
+        Ok(written)
+    }
+
+    /// Sorts an order, then merges its rows and writes them, each on a thread of its own.
+    fn write_order<S: RowSink>(
+        &self,
+        job: OrderJob<'a, R, S>,
+        scratch: &mut Vec<R>,
+    ) -> Result<S::Sealed, LoadError> {
+        let mut sink = job.sink;
+        let runs = match job.sorter {
+            Some(sorter) => sorter.finish(scratch)?,
+            None => Vec::new(),
+        };
+        if !self.budget.is_in_memory() {
+            // Their memory is for reading runs now.
+            *scratch = Vec::new();
+            self.budget.sort.shrink();
+        }
+        let rows = OrderRows {
+            merged: MergedRows::new(runs, self.budget.read_bytes)?,
+            order: job.order,
+            packing: self.packing,
+        };
+        std::thread::scope(|scope| {
+            let (to_sink, ids) = bounded::<Vec<[u64; 4]>>(BLOCKS_WAITING / 2);
+            let merge = scope.spawn(move || rows.send(&to_sink));
+            for block in ids {
+                for &ids in &block {
+                    sink.row(ids)?;
+                }
+                self.done(block.len() as u64);
+            }
+            joined(merge.join(), "merging quads")?;
+            sink.seal()
+        })
+    }
+}
+
+/// Returns the orders, each of which was written.
+fn per_order<T>(spo: T, mut others: Vec<(RowOrder, T)>) -> PerOrder<T> {
+    let mut take = |order| {
+        let at = others.iter().position(|(of, _)| *of == order);
+        others.swap_remove(at.expect("each order was written")).1
+    };
+    PerOrder {
+        spo,
+        ops: take(RowOrder::Ops),
+        pso: take(RowOrder::Pso),
+        pos: take(RowOrder::Pos),
+        gpso: take(RowOrder::Gpso),
+    }
+}
+
+/// Rows packed for the orders after SPO.
+struct Packed<'a, R> {
+    /// Rows of all sorters.
+    rows: u64,
+    sorters: Vec<(RowOrder, RowSorter<'a, R>)>,
+    /// Scratch space of their sorts.
+    scratch: Vec<R>,
+}
+
+/// The numbers of distinct rows to be written, and of those that were known.
+#[derive(Clone, Copy)]
+struct Distinct {
     count: u64,
     known: u64,
-    sorted: Sorted<R>,
-}
-
-/// The distinct rows, sorted for the orders of [`Packing::sorted_orders`].
-struct Sorted<R> {
-    /// Rows of named graphs.
-    named: u64,
-    orders: Vec<Vec<SortedRun<R>>>,
-}
-
-/// Merges the SPO runs, writes SPO, and sorts the distinct rows for the other orders.
-fn write_spo<R: Row, S: RowSink>(
-    mut merged: MergedRows<R>,
-    packing: &Packing,
-    sink: S,
-    known: Option<KnownQuads<'_>>,
-    budget: &SortBudget<R>,
-    plan: &OrdersPlan,
-) -> Result<(S::Sealed, Distinct<R>), LoadError> {
-    std::thread::scope(|scope| {
-        let (to_writer, written) = bounded::<Block<R>>(BLOCKS_WAITING);
-        let (to_sorters, sorted) = bounded::<Block<R>>(BLOCKS_WAITING);
-        let writer = scope.spawn(move || write_blocks(&written, packing, sink, &plan.progress));
-        let sorters = scope.spawn(move || sort_blocks(&sorted, packing, budget));
-        let filter = known.map(|known| KnownFilter { known, packing });
-        let count = send_distinct(&mut merged, filter.as_ref(), &to_writer, &to_sorters);
-        drop((to_writer, to_sorters, merged));
-        let spo = joined(writer.join(), "writing SPO");
-        let sorted = joined(sorters.join(), "sorting quads");
-        // A thread that fails also ends the merge: its own error comes first.
-        let (spo, sorted) = (spo?, sorted?);
-        let (count, known) = count?;
-        let distinct = Distinct {
-            count,
-            known,
-            sorted,
-        };
-        Ok((spo, distinct))
-    })
 }
 
 /// A filter that drops known rows.
@@ -415,158 +630,42 @@ impl KnownFilter<'_> {
     }
 }
 
-/// Sends the merged rows, each once, to both threads. Returns how many were sent, and how many were known.
-fn send_distinct<R: Row>(
-    merged: &mut MergedRows<R>,
-    filter: Option<&KnownFilter<'_>>,
-    writer: &Sender<Block<R>>,
-    sorters: &Sender<Block<R>>,
-) -> Result<(u64, u64), LoadError> {
-    let mut last = None;
-    let (mut count, mut known) = (0, 0);
-    loop {
-        let mut block = Vec::with_capacity(BLOCK_ROWS);
-        if !merged.next_block(&mut block, BLOCK_ROWS)? {
-            return Ok((count, known));
-        }
-        block.dedup();
-        if block.first().copied() == last {
-            block.remove(0);
-        }
-        last = block.last().copied().or(last);
-        let distinct = block.len() as u64;
-        if let Some(filter) = filter {
-            filter.apply(&mut block)?;
-        }
-        count += block.len() as u64;
-        known += distinct - block.len() as u64;
-        let block = Arc::new(block);
-        // The receivers are gone only if their threads have failed, which then report why.
-        if writer.send(Arc::clone(&block)).is_err() || sorters.send(block).is_err() {
-            return Ok((count, known));
-        }
-    }
+/// The merge of the sorted batches.
+struct Merge<'a, R> {
+    rows: MergedRows<R>,
+    filter: Option<KnownFilter<'a>>,
 }
 
-fn write_blocks<R: Row, S: RowSink>(
-    blocks: &Receiver<Block<R>>,
-    packing: &Packing,
-    mut sink: S,
-    progress: &LoadProgress,
-) -> Result<S::Sealed, LoadError> {
-    let layout = Layout::new(RowOrder::Spo, packing.widths);
-    for block in blocks {
-        for &row in block.iter() {
-            sink.row(packing.ids(layout.unpack(row)))?;
-        }
-        progress
-            .done
-            .fetch_add(block.len() as u64, Ordering::Relaxed);
-    }
-    sink.seal()
-}
-
-/// Sorts incoming rows for the orders after SPO.
-fn sort_blocks<R: Row>(
-    blocks: &Receiver<Block<R>>,
-    packing: &Packing,
-    budget: &SortBudget<R>,
-) -> Result<Sorted<R>, LoadError> {
-    let from = Layout::new(RowOrder::Spo, packing.widths);
-    let mut scratch = budget.sort.take_chunk();
-    let sorter = |order| {
-        let mut sorter = RowSorter::<R>::new(&budget.sort, bits_to_sort(order, packing.widths));
-        if budget.sort.file.is_none() {
-            sorter.expect_rows(budget.sort.chunk_rows);
-        }
-        (order, Layout::new(order, packing.widths), sorter)
-    };
-    let orders = packing.sorted_orders();
-    let mut sorters: Vec<_> = orders.into_iter().map(sorter).collect();
-    let mut named = 0;
-    for block in blocks {
-        for (order, to, sorter) in &mut sorters {
-            let quads = block.iter().map(|&row| from.unpack(row));
-            if *order == RowOrder::Gpso {
-                let of_named: Vec<R> = quads
-                    .filter(|&quad| packing.is_named(quad))
-                    .map(|quad| to.pack(quad))
-                    .collect();
-                named += of_named.len() as u64;
-                sorter.extend(of_named.into_iter(), &mut scratch)?;
-            } else {
-                sorter.extend(quads.map(|quad| to.pack(quad)), &mut scratch)?;
+impl<R: Row> Merge<'_, R> {
+    /// Sends the merged rows, each once, to both threads; returns `None` if one of them has ended.
+    fn send(
+        mut self,
+        spo: &Sender<Block<R>>,
+        packer: &Sender<Block<R>>,
+    ) -> Result<Option<Distinct>, LoadError> {
+        let mut last = None;
+        let mut sent = Distinct { count: 0, known: 0 };
+        loop {
+            let mut block = Vec::with_capacity(BLOCK_ROWS);
+            if !self.rows.next_block(&mut block, BLOCK_ROWS)? {
+                return Ok(Some(sent));
+            }
+            block.dedup();
+            if block.first().copied() == last {
+                block.remove(0);
+            }
+            last = block.last().copied().or(last);
+            let distinct = block.len() as u64;
+            if let Some(filter) = &self.filter {
+                filter.apply(&mut block)?;
+            }
+            sent.count += block.len() as u64;
+            sent.known += distinct - block.len() as u64;
+            let block = Arc::new(block);
+            if spo.send(Arc::clone(&block)).is_err() || packer.send(block).is_err() {
+                return Ok(None);
             }
         }
-    }
-    let sorters = sorters.into_iter().map(|(_, _, sorter)| sorter).collect();
-    let orders = finish(sorters, scratch, budget)?;
-    Ok(Sorted { named, orders })
-}
-
-/// Sorts the last chunk of each order: two at a time if everything is in memory. The runs of SPO no longer are, so there is room
-/// for two scratch spaces.
-fn finish<R: Row>(
-    sorters: Vec<RowSorter<'_, R>>,
-    mut scratch: Vec<R>,
-    budget: &SortBudget<R>,
-) -> Result<Vec<Vec<SortedRun<R>>>, LoadError> {
-    if budget.threads == 1 || budget.sort.file.is_some() {
-        let sorters = sorters.into_iter();
-        return sorters.map(|sorter| sorter.finish(&mut scratch)).collect();
-    }
-    let queue = Mutex::new(sorters.into_iter().enumerate());
-    let next = || queue.lock().expect("nothing panics holding it").next();
-    let work = |mut scratch: Vec<R>| {
-        let mut sorted = Vec::new();
-        while let Some((order, sorter)) = next() {
-            sorted.push((order, sorter.finish(&mut scratch)?));
-        }
-        Ok::<_, LoadError>(sorted)
-    };
-    std::thread::scope(|scope| {
-        let other = scope.spawn(|| work(Vec::new()));
-        let mut sorted = work(scratch)?;
-        sorted.extend(joined(other.join(), "sorting quads")?);
-        sorted.sort_unstable_by_key(|(order, _)| *order);
-        Ok(sorted.into_iter().map(|(_, runs)| runs).collect())
-    })
-}
-
-/// One order to be merged and written.
-struct OrderJob<'a, R, S> {
-    order: RowOrder,
-    runs: Vec<SortedRun<R>>,
-    sink: S,
-    packing: &'a Packing,
-    read_bytes: usize,
-    progress: &'a LoadProgress,
-}
-
-impl<R: Row, S: RowSink> OrderJob<'_, R, S> {
-    /// Merges the rows and writes them, each on a thread of its own.
-    fn write(self) -> Result<S::Sealed, LoadError> {
-        let (rows, mut sink) = (
-            OrderRows {
-                merged: MergedRows::new(self.runs, self.read_bytes)?,
-                order: self.order,
-                packing: self.packing,
-            },
-            self.sink,
-        );
-        std::thread::scope(|scope| {
-            let (to_sink, ids) = bounded::<Vec<[u64; 4]>>(BLOCKS_WAITING / 2);
-            let merge = scope.spawn(move || rows.send(&to_sink));
-            for block in ids {
-                for &ids in &block {
-                    sink.row(ids)?;
-                }
-                let done = &self.progress.done;
-                done.fetch_add(block.len() as u64, Ordering::Relaxed);
-            }
-            joined(merge.join(), "merging quads")?;
-            sink.seal()
-        })
     }
 }
 
@@ -601,25 +700,4 @@ impl<R: Row> OrderRows<'_, R> {
             RowOrder::Gpso => [g, p, s, o],
         }
     }
-}
-
-/// Writes OPS on one thread, and the orders in columns, one after the other, on another.
-fn write_side_by_side<R: Row, S: RowSink>(
-    ops: OrderJob<'_, R, S>,
-    columns: [OrderJob<'_, R, S>; 3],
-    threads: usize,
-) -> Result<(S::Sealed, [S::Sealed; 3]), LoadError> {
-    let write_columns = move || -> Result<[S::Sealed; 3], LoadError> {
-        let [pso, pos, gpso] = columns;
-        Ok([pso.write()?, pos.write()?, gpso.write()?])
-    };
-    if threads == 1 {
-        return Ok((ops.write()?, write_columns()?));
-    }
-    std::thread::scope(|scope| {
-        let ops = scope.spawn(move || ops.write());
-        let columns = write_columns();
-        let ops = joined(ops.join(), "writing OPS")?;
-        Ok((ops, columns?))
-    })
 }

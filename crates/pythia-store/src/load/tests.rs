@@ -4,6 +4,7 @@
 use std::collections::BTreeSet;
 use std::num::NonZero;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use pythia_rdf::{Compression, RdfFormat, Source, TermId, TermKind};
 
@@ -25,16 +26,23 @@ impl TermSink for &mut Terms {
     }
 }
 
-struct Rows(Vec<[u64; 4]>);
+/// Rows, of which there is only room for some.
+struct Rows {
+    rows: Vec<[u64; 4]>,
+    room: usize,
+}
 
 impl RowSink for Rows {
     type Sealed = Vec<[u64; 4]>;
     fn row(&mut self, ids: [u64; 4]) -> Result<(), LoadError> {
-        self.0.push(ids);
+        if self.rows.len() == self.room {
+            return Err(LoadError::Refused("no room".into()));
+        }
+        self.rows.push(ids);
         Ok(())
     }
     fn seal(self) -> Result<Self::Sealed, LoadError> {
-        Ok(self.0)
+        Ok(self.rows)
     }
 }
 
@@ -85,7 +93,10 @@ fn source(name: &str, text: &str) -> Source {
 type Orders = PerOrder<Vec<[u64; 4]>>;
 
 fn sinks() -> PerOrder<Rows> {
-    let sink = || Rows(Vec::new());
+    let sink = || Rows {
+        rows: Vec::new(),
+        room: usize::MAX,
+    };
     PerOrder {
         spo: sink(),
         ops: sink(),
@@ -112,6 +123,8 @@ fn run(texts: &[String], memory_bytes: usize, threads: usize) -> (Built, Orders,
     let parsed = Parsed::new(sources.collect(), &options, &progress);
     let built = parsed.and_then(|parsed| parsed.write(&mut terms, sinks()));
     let (built, orders) = built.expect("loaded");
+    let phase = progress.phase().expect("the last phase is not over");
+    assert_eq!(phase.total, progress.done.load(Ordering::Relaxed));
     assert_eq!(std::fs::read_dir(folder.path()).expect("listed").count(), 0);
     (built, orders, terms)
 }
@@ -144,6 +157,7 @@ fn the_result_depends_on_the_quads_alone() {
     let parts: Vec<String> = shuffled.chunks(700).map(|part| part.concat()).collect();
     for (memory_bytes, threads) in [
         (1 << 30, 2),
+        (1 << 30, 8),
         (1 << 20, 1),
         (1 << 20, 2),
         (1 << 16, 2),
@@ -224,6 +238,39 @@ fn every_order_holds_every_quad_once() {
 fn nothing_in_is_nothing_out() {
     let (built, _, terms) = run(&[String::new()], 1 << 20, 2);
     assert_eq!((built.quads, built.terms, terms.0.len()), (0, 0, 0));
+}
+
+#[test]
+fn an_order_that_cannot_be_written_is_an_error() {
+    let text: String = (0..3000).map(statement).collect();
+    for order in 0..5 {
+        for room in [0, 1000] {
+            for (memory_bytes, threads) in [(1 << 30, 1), (1 << 30, 2), (1 << 30, 8), (1 << 16, 2)]
+            {
+                let folder = tempfile::tempdir().expect("a temporary folder");
+                let options = LoadOptions {
+                    memory_bytes,
+                    tmp: folder.path().to_owned(),
+                    threads: NonZero::new(threads),
+                    ..LoadOptions::default()
+                };
+                let mut sinks = sinks();
+                let all = [
+                    &mut sinks.spo,
+                    &mut sinks.ops,
+                    &mut sinks.pso,
+                    &mut sinks.pos,
+                    &mut sinks.gpso,
+                ];
+                all.into_iter().nth(order).expect("five orders").room = room;
+                let progress = Arc::new(LoadProgress::default());
+                let parsed = Parsed::new(vec![source("a", &text)], &options, &progress);
+                let outcome = parsed.and_then(|parsed| parsed.write(&mut Terms::default(), sinks));
+                let error = outcome.expect_err("no room");
+                assert!(matches!(error, LoadError::Refused(_)), "{error}");
+            }
+        }
+    }
 }
 
 #[test]

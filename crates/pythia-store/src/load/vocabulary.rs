@@ -10,6 +10,8 @@ use super::runs::{RunReader, RunWriter, WrittenRun};
 
 /// Below this many keys, comparing whole keys is fastest.
 const COMPARE_BELOW: usize = 24;
+/// Keys found in memory before the first of them is written.
+const KEYS_AHEAD: usize = 32;
 /// Key bytes held in a cache word.
 const CACHED_BYTES: usize = 7;
 
@@ -149,16 +151,25 @@ impl Vocabulary {
     /// Writes sorted keys.
     pub(super) fn write(
         arena: &Arena,
-        records: impl ExactSizeIterator<Item = RecordRef>,
+        mut records: impl ExactSizeIterator<Item = RecordRef>,
         mut out: RunWriter,
     ) -> Result<Self, LoadError> {
         let count = records.len() as u32;
         let mut before: &[u8] = &[];
-        for record in records {
-            let key = arena.key(record);
-            let shared = shared_bytes(before, key);
-            out.write_entry(shared as u64, (key.len() - shared) as u64, &key[shared..])?;
-            before = key;
+        // Sorted keys are anywhere in memory: finding some of them together lets the processor wait for all of them at once.
+        let mut keys = Vec::with_capacity(KEYS_AHEAD);
+        while records.len() > 0 {
+            keys.extend(
+                records
+                    .by_ref()
+                    .take(KEYS_AHEAD)
+                    .map(|record| arena.key(record)),
+            );
+            for key in keys.drain(..) {
+                let shared = shared_bytes(before, key);
+                out.write_entry(shared as u64, (key.len() - shared) as u64, &key[shared..])?;
+                before = key;
+            }
         }
         Ok(Self {
             run: out.finish()?,

@@ -111,18 +111,18 @@ impl SegmentWriter {
         Ok(PageWriter::new(file, page_bytes))
     }
 
-    /// Returns the writer of the dictionary.
+    /// Returns the writer of the dictionary, which compresses keys on up to `threads` threads.
     ///
     /// # Panics
     /// If the segment has the ids of another.
-    pub fn dictionary(&self) -> Result<DictionaryWriter, StoreError> {
+    pub fn dictionary(&self, threads: usize) -> Result<DictionaryWriter, StoreError> {
         let page_bytes = self.options.dictionary_page_bytes;
         let folder = match self.terms {
             TermsPlace::Inside => self.folder.clone(),
             TermsPlace::Beside(id) => id.folder(),
             TermsPlace::Existing => panic!("a segment with the ids of another has no dictionary"),
         };
-        DictionaryWriter::new(self.pages(&folder, DICTIONARY_NAME, page_bytes)?)
+        DictionaryWriter::new(self.pages(&folder, DICTIONARY_NAME, page_bytes)?, threads)
     }
 
     /// Returns the writer of one of the orders.

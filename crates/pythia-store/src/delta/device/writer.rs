@@ -50,7 +50,7 @@ impl DeviceRunWriter {
     /// [`TermKind::DICTIONARY`](pythia_rdf::TermKind::DICTIONARY).
     pub fn terms(&self, first: &[u64], terms_max: u64) -> Result<RunTermsWriter, StoreError> {
         let [added, _] = self.segments();
-        Ok(RunTermsWriter::new(added.dictionary()?, first, terms_max))
+        Ok(RunTermsWriter::new(added.dictionary(1)?, first, terms_max))
     }
 
     /// Returns the writer of one of the orders, of at most this many rows.
@@ -111,7 +111,7 @@ impl DeviceRunWriter {
                 bytes: self.storage.open(&format!("{folder}/{MAP_NAME}"))?.len(),
             });
         }
-        let nothing = self.segments()[1].dictionary()?.finish()?;
+        let nothing = self.segments()[1].dictionary(1)?.finish()?;
         let [added_writer, removed_writer] = self.segments.take().expect("sealed once");
         let entry = RunEntry {
             id: self.id,
