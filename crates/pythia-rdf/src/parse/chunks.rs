@@ -7,6 +7,8 @@
 //!
 //! A chunk begins with the declarations before it, and with the opening of its graph if it begins inside of one. Where no
 //! statement ends for long, or where declarations would be most of each chunk, the rest is left to one parser.
+//!
+//! A worker reads the plain statements of a chunk without a parser, and passes the rest of the chunk to oxttl.
 
 use std::io::{self, Cursor, Read};
 use std::mem;
@@ -18,6 +20,8 @@ use crossbeam_channel::Sender;
 use oxrdfio::RdfParser;
 
 use super::editor::{Columns, Position, TextPosition};
+use super::handles::Handles;
+use super::plain_turtle;
 use super::reader::ReadProgress;
 use super::shared::{Cause, Content, Failure, InputPosition, Shared, Task};
 use super::sink::QuadSink;
@@ -39,7 +43,11 @@ const DECLARATIONS_BYTES: usize = 4 << 10;
 /// Statements that can be parsed by themselves.
 pub(crate) struct Chunk {
     parser: RdfParser,
+    /// Whether the parser has a base IRI from the start.
+    has_base: bool,
     text: Vec<u8>,
+    /// The bytes before its statements.
+    before: usize,
     place: ChunkPlace,
     position: Arc<Position>,
 }
@@ -64,6 +72,24 @@ impl ChunkPlace {
         };
         position.place_in_text(line, column)
     }
+
+    /// Returns the place of the statements after `text`, in a chunk that begins with `before`.
+    fn after(self, text: &[u8], before: &[u8]) -> Self {
+        let mut end = TextPosition::at(self.line, self.column);
+        end.advance(text, Columns::Characters);
+        Self {
+            before: lines(before),
+            line: end.line,
+            column: end.column,
+        }
+    }
+}
+
+/// Returns the number of lines that end in a text.
+fn lines(text: &[u8]) -> u64 {
+    let mut end = TextPosition::default();
+    end.advance(text, Columns::Characters);
+    end.line
 }
 
 /// The part of a source that was not cut.
@@ -78,6 +104,7 @@ pub(super) struct Rest {
 pub(super) struct Cutter<'c, 's> {
     source: usize,
     parser: RdfParser,
+    has_base: bool,
     reader: TurtleReader,
     position: Arc<Position>,
     shared: &'c Shared<'s>,
@@ -100,7 +127,7 @@ pub(super) struct Cutter<'c, 's> {
 impl<'c, 's> Cutter<'c, 's> {
     pub(super) fn new(
         source: usize,
-        parser: RdfParser,
+        (parser, has_base): (RdfParser, bool),
         reader: TurtleReader,
         position: &Arc<Position>,
         shared: &'c Shared<'s>,
@@ -109,6 +136,7 @@ impl<'c, 's> Cutter<'c, 's> {
         Self {
             source,
             parser,
+            has_base,
             reader,
             position: Arc::clone(position),
             shared,
@@ -244,8 +272,10 @@ impl<'c, 's> Cutter<'c, 's> {
             sequence: self.sequence,
             content: Content::Chunk(Box::new(Chunk {
                 parser: self.parser.clone(),
+                has_base: self.has_base,
                 place: self.place(),
                 text: mem::take(&mut self.buffer),
+                before: self.before,
                 position: Arc::clone(&self.position),
             })),
         };
@@ -254,10 +284,8 @@ impl<'c, 's> Cutter<'c, 's> {
     }
 
     fn place(&self) -> ChunkPlace {
-        let mut before = TextPosition::default();
-        before.advance(&self.buffer[..self.before], Columns::Characters);
         ChunkPlace {
-            before: before.line,
+            before: lines(&self.buffer[..self.before]),
             line: self.at.line,
             column: self.at.column,
         }
@@ -281,32 +309,70 @@ impl<'c, 's> Cutter<'c, 's> {
     }
 }
 
-/// Parses a chunk and passes its quads to the sink.
+impl Chunk {
+    /// Returns the part of the chunk from an offset on, which depends on `before`.
+    fn rest(mut self, at: usize, before: &[u8]) -> Self {
+        // If a declaration is not plain, the chunk stays as it is.
+        if at < self.before {
+            return self;
+        }
+        self.place = self.place.after(&self.text[self.before..at], before);
+        self.text.splice(..at, before.iter().copied());
+        self.before = before.len();
+        self
+    }
+}
+
+/// Reads a chunk and passes its quads to the sink.
 pub(super) fn parse<S: QuadSink>(
     chunk: Chunk,
     source: usize,
     sequence: usize,
+    handles: &mut Handles,
     sink: &mut S,
     shared: &Shared<'_>,
 ) -> Result<(), Failure> {
+    let info = &shared.infos[source];
+    let end = plain_turtle::read(&chunk.text, chunk.has_base, info, handles, sink);
+    let end = end.map_err(|error| Failure {
+        place: InputPosition::of_task(source, sequence),
+        cause: Cause::Sink(error),
+    })?;
+    let mut quads = end.quads;
+    let text = match end.rest {
+        None => chunk.text,
+        Some((at, before)) => {
+            let rest = chunk.rest(at, &before);
+            quads += parse_rest(&rest, source, sequence, sink, shared)?;
+            rest.text
+        }
+    };
+    shared.done(source, sequence, quads, 0, 0);
+    shared.return_buffer(text);
+    Ok(())
+}
+
+/// Parses a chunk with oxttl. Returns the number of its quads.
+fn parse_rest<S: QuadSink>(
+    chunk: &Chunk,
+    source: usize,
+    sequence: usize,
+    sink: &mut S,
+    shared: &Shared<'_>,
+) -> Result<u64, Failure> {
     let scope = &shared.infos[source].blank_node_prefix;
     let mut encoder = Encoder::default();
     let mut quads = 0;
-    let Chunk {
-        parser,
-        text,
-        place,
-        position,
-    } = chunk;
-    for quad in parser.for_slice(&text) {
+    let (place, position) = (chunk.place, &chunk.position);
+    for quad in chunk.parser.clone().for_slice(&chunk.text) {
         let quad = quad.map_err(|error| {
             let (line, column) = match error.location() {
                 Some(at) => {
                     let (line, column) = (at.start.line, at.start.column);
-                    let (line, column) = place.in_source(line, column, &position);
+                    let (line, column) = place.in_source(line, column, position);
                     (line, column + 1)
                 }
-                None => (place.in_source(0, 0, &position).0, 0),
+                None => (place.in_source(0, 0, position).0, 0),
             };
             Failure {
                 place: InputPosition {
@@ -326,9 +392,7 @@ pub(super) fn parse<S: QuadSink>(
             })?;
         quads += 1;
     }
-    shared.done(source, sequence, quads, 0, 0);
-    shared.return_buffer(text);
-    Ok(())
+    Ok(quads)
 }
 
 /// Returns oxttl's message without the position at its start. The position is reported separately.

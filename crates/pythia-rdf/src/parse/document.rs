@@ -42,7 +42,8 @@ pub(crate) fn parse(
     let reader: Box<dyn Read> = match source.format {
         RdfFormat::Turtle | RdfFormat::TriG => {
             let reader = turtle(input, shared.options.lenient, &position);
-            let cutter = Cutter::new(index, parser.clone(), reader, &position, shared, sender);
+            let parser = (parser.clone(), source.base.is_some());
+            let cutter = Cutter::new(index, parser, reader, &position, shared, sender);
             let rest = cutter.run(&mut progress).map_err(|(error, sequence)| {
                 batch.sequence = sequence;
                 let place = batch.place(&position);

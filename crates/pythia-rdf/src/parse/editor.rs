@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
-use memchr::memrchr2;
+use memchr::{memchr, memchr_iter, memrchr2};
 
 use super::watch::Refusal;
 
@@ -122,14 +122,21 @@ pub(crate) struct TextPosition {
 }
 
 impl TextPosition {
+    /// Returns the position at a line and column, not right after a carriage return.
+    pub(crate) fn at(line: u64, column: u64) -> Self {
+        Self {
+            line,
+            column,
+            after_return: false,
+        }
+    }
+
     pub(crate) fn advance(&mut self, text: &[u8], columns: Columns) {
         let Some(last) = text.last() else {
             return;
         };
-        let second_of_two = text.windows(2).filter(|two| *two == b"\r\n").count();
         let continued = usize::from(self.after_return && text[0] == b'\n');
-        let ends = text.iter().filter(|byte| is_line_end(**byte)).count();
-        self.line += (ends - second_of_two - continued) as u64;
+        self.line += (line_ends(text) - continued) as u64;
         let line_start = memrchr2(b'\n', b'\r', text).map(|at| at + 1);
         if line_start.is_some() {
             self.column = 0;
@@ -144,8 +151,14 @@ impl TextPosition {
     }
 }
 
-fn is_line_end(byte: u8) -> bool {
-    matches!(byte, b'\n' | b'\r')
+/// Returns the number of line ends in a text. Most texts have newlines alone, which are counted fastest.
+fn line_ends(text: &[u8]) -> usize {
+    let newlines = memchr_iter(b'\n', text).count();
+    if memchr(b'\r', text).is_none() {
+        return newlines;
+    }
+    let pairs = text.windows(2).filter(|two| *two == b"\r\n").count();
+    newlines + memchr_iter(b'\r', text).count() - pairs
 }
 
 /// Kind of a part of the text that may have to change and whose end is not reached yet.

@@ -10,24 +10,19 @@ use oxrdf::Quad;
 use oxttl::{NQuadsParser, NTriplesParser, TurtleSyntaxError};
 
 use super::SourceInfo;
+use super::handles::{Handles, RecentIris, Refused};
 use super::shared::{Cause, Failure, InputPosition, Shared};
 use super::sink::QuadSink;
-use super::tokens::{self, Node, Object, Suffix, iri, line_end, node, skip_space};
+use super::tokens::{self, Node, Object, iri, line_end, node, skip_space};
 use super::turtle;
 use super::worker::Encoder;
-use crate::error::{SinkError, TermError, shortened};
+use crate::error::{SinkError, shortened};
 use crate::format::RdfFormat;
 use crate::id::TermKind;
-use crate::inline;
-use crate::key::{SEPARATOR, TermKey, push_escaped};
-use crate::validate;
 
 /// Parser for chunks of lines. It reuses its buffers from chunk to chunk.
 pub(crate) struct LineParser {
-    /// Buffer for a literal without its escapes.
-    lexical: Vec<u8>,
-    /// Buffer for a key that is not a slice of the input.
-    key: Vec<u8>,
+    handles: Handles,
     encoder: Encoder,
 }
 
@@ -47,11 +42,9 @@ struct Chunk<'c, 'i, T> {
     /// The last subject and graph as written, including brackets.
     subject: Option<(&'c [u8], T)>,
     graph: Option<(&'c [u8], T)>,
-    /// IRIs as written, including brackets, in slots chosen by `iri_slot`.
-    iris: Vec<Option<(&'c [u8], T)>>,
+    /// IRIs as written, including brackets.
+    iris: RecentIris<'c, T>,
 }
-
-const IRI_SLOTS: usize = 128;
 
 /// A new subject as written, or the subject of the previous statement.
 enum Subject<'c, T> {
@@ -72,26 +65,10 @@ impl<T: Copy> Chunk<'_, '_, T> {
     }
 }
 
-/// Reason why a term of the fast path has no handle.
-enum Refused {
-    Slow,
-    Sink(SinkError),
-}
-
-impl From<TermError> for Refused {
-    fn from(error: TermError) -> Self {
-        match error {
-            TermError::Sink(error) => Self::Sink(error),
-            TermError::Invalid(_) => Self::Slow,
-        }
-    }
-}
-
 impl LineParser {
     pub(crate) fn new() -> Self {
         Self {
-            lexical: Vec::new(),
-            key: Vec::new(),
+            handles: Handles::default(),
             encoder: Encoder::default(),
         }
     }
@@ -112,7 +89,7 @@ impl LineParser {
             default_graph: None,
             subject: None,
             graph: None,
-            iris: vec![None; IRI_SLOTS],
+            iris: RecentIris::new(),
         };
         let has_carriage_returns = memchr(b'\r', text).is_some();
         let (mut at, mut line_number, mut quads) = (0, 0, 0);
@@ -183,7 +160,7 @@ impl LineParser {
             return Ok(Fast::Slow);
         };
         at = skip_space(line, at);
-        let Some(object) = tokens::object(line, &mut at, &mut self.lexical) else {
+        let Some(object) = tokens::object(line, &mut at, &mut self.handles.lexical) else {
             return Ok(Fast::Slow);
         };
         at = skip_space(line, at);
@@ -222,7 +199,7 @@ impl LineParser {
         let subject = match subject {
             Subject::Known(handle) => handle,
             Subject::New(node) => {
-                let handle = self.node_handle(node, chunk.info, sink)?;
+                let handle = self.handles.node(node, chunk.info, sink)?;
                 chunk.subject = Some((node.text, handle));
                 handle
             }
@@ -232,15 +209,15 @@ impl LineParser {
             Object::Node(node) if node.kind == TermKind::Iri => {
                 self.iri_handle(node, chunk, sink)?
             }
-            Object::Node(node) => self.node_handle(node, chunk.info, sink)?,
-            Object::Literal(lexical, suffix) => self.literal_handle(lexical, &suffix, sink)?,
+            Object::Node(node) => self.handles.node(node, chunk.info, sink)?,
+            Object::Literal(lexical, suffix) => self.handles.literal(lexical, &suffix, sink)?,
         };
         let graph = match graph {
             None => self.default_graph(chunk, sink).map_err(Refused::Sink)?,
             Some(node) => match chunk.graph {
                 Some((text, handle)) if text == node.text => handle,
                 _ => {
-                    let handle = self.node_handle(node, chunk.info, sink)?;
+                    let handle = self.handles.node(node, chunk.info, sink)?;
                     chunk.graph = Some((node.text, handle));
                     handle
                 }
@@ -250,106 +227,15 @@ impl LineParser {
             .map_err(Refused::Sink)
     }
 
-    /// Returns the handle of an IRI. It looks among recent IRIs first, because predicates and classes repeat.
     fn iri_handle<'c, S: QuadSink>(
         &mut self,
         node: Node<'c>,
         chunk: &mut Chunk<'c, '_, S::Term>,
         sink: &mut S,
     ) -> Result<S::Term, Refused> {
-        let slot = iri_slot(node.text);
-        if let Some((text, handle)) = chunk.iris[slot]
-            && text == node.text
-        {
-            return Ok(handle);
-        }
-        let handle = self.node_handle(node, chunk.info, sink)?;
-        chunk.iris[slot] = Some((node.text, handle));
-        Ok(handle)
-    }
-
-    fn node_handle<S: QuadSink>(
-        &mut self,
-        node: Node<'_>,
-        info: &SourceInfo,
-        sink: &mut S,
-    ) -> Result<S::Term, Refused> {
-        let content = node.content();
-        if node.kind == TermKind::Iri {
-            let key = TermKey {
-                kind: TermKind::Iri,
-                bytes: content,
-            };
-            return Ok(sink.key(key, || validate::iri(content))?);
-        }
-        // The recogniser accepts only labels that are valid.
-        if info.blank_node_prefix.is_empty() {
-            let key = TermKey {
-                kind: TermKind::BlankNode,
-                bytes: content,
-            };
-            return Ok(sink.key(key, || Ok(()))?);
-        }
-        self.key.clear();
-        self.key
-            .extend_from_slice(info.blank_node_prefix.as_bytes());
-        self.key.extend_from_slice(content);
-        let key = TermKey {
-            kind: TermKind::BlankNode,
-            bytes: &self.key,
-        };
-        Ok(sink.key(key, || Ok(()))?)
-    }
-
-    fn literal_handle<S: QuadSink>(
-        &mut self,
-        lexical: Option<&[u8]>,
-        suffix: &Suffix<'_>,
-        sink: &mut S,
-    ) -> Result<S::Term, Refused> {
-        let lexical = lexical.unwrap_or(&self.lexical);
-        match *suffix {
-            Suffix::None => string_handle(lexical, sink),
-            Suffix::Language(tag) => {
-                self.key.clear();
-                push_escaped(lexical, &mut self.key);
-                self.key.extend_from_slice(&SEPARATOR);
-                let start = self.key.len();
-                self.key.extend_from_slice(tag);
-                self.key[start..].make_ascii_lowercase();
-                let key = TermKey {
-                    kind: TermKind::LangString,
-                    bytes: &self.key,
-                };
-                Ok(sink.key(key, || {
-                    validate::text(lexical)?;
-                    validate::language(tag)
-                })?)
-            }
-            Suffix::Datatype(datatype) => {
-                if let Some(id) = inline::inline_bytes(lexical, datatype) {
-                    return Ok(sink.inline(id));
-                }
-                if datatype == validate::XSD_STRING {
-                    return string_handle(lexical, sink);
-                }
-                if datatype.starts_with(validate::RDF) && validate::is_reserved_datatype(datatype) {
-                    return Err(Refused::Slow);
-                }
-                self.key.clear();
-                push_escaped(lexical, &mut self.key);
-                self.key.extend_from_slice(&SEPARATOR);
-                self.key.extend_from_slice(datatype);
-                let key = TermKey {
-                    kind: TermKind::TypedLiteral,
-                    bytes: &self.key,
-                };
-                Ok(sink.key(key, || {
-                    validate::text(lexical)?;
-                    validate::iri(datatype)
-                })?)
-            }
-        }
+        let info = chunk.info;
+        let make = || self.handles.node(node, info, sink);
+        chunk.iris.get_or_make(node.text, make)
     }
 
     /// Returns the graph for statements that name no graph.
@@ -361,10 +247,7 @@ impl LineParser {
         if let Some(handle) = chunk.default_graph {
             return Ok(handle);
         }
-        let handle = match &chunk.info.graph {
-            None => sink.default_graph(),
-            Some(graph) => self.encoder.term(graph.as_ref().into(), "", sink)?,
-        };
+        let handle = self.handles.default_graph(chunk.info, sink)?;
         chunk.default_graph = Some(handle);
         Ok(handle)
     }
@@ -384,25 +267,6 @@ impl LineParser {
         self.encoder
             .quad(quad.as_ref(), &chunk.info.blank_node_prefix, sink)
     }
-}
-
-fn string_handle<S: QuadSink>(lexical: &[u8], sink: &mut S) -> Result<S::Term, Refused> {
-    let key = TermKey {
-        kind: TermKind::String,
-        bytes: lexical,
-    };
-    Ok(sink.key(key, || validate::text(lexical))?)
-}
-
-/// Returns a slot for an IRI, computed from its length and its last bytes.
-fn iri_slot(text: &[u8]) -> usize {
-    let length = text.len();
-    let mut tail = 0;
-    for &byte in &text[length.saturating_sub(5)..length - 1] {
-        tail = tail << 8 | u32::from(byte);
-    }
-    let mixed = (tail ^ length as u32).wrapping_mul(0x9E37_79B1);
-    (mixed >> 16) as usize % IRI_SLOTS
 }
 
 /// Parses a line with oxttl. Returns its statements, or the column and the message of its first error.

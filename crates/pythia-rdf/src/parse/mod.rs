@@ -20,8 +20,10 @@
 mod chunks;
 mod document;
 mod editor;
+mod handles;
 mod json;
 mod lines;
+mod plain_turtle;
 mod reader;
 mod shared;
 mod sink;

@@ -1,4 +1,4 @@
-//! Common tokens of N-Triples and N-Quads, cut out of a line without copying.
+//! Common tokens of N-Triples, N-Quads, Turtle and TriG, cut out of a text without copying.
 //!
 //! Every function here returns `None` for text of which it is not certain, whether that is invalid or only
 //! unusual.
@@ -144,8 +144,64 @@ fn blank_node<'c>(line: &'c [u8], at: &mut usize) -> Option<Node<'c>> {
     })
 }
 
+/// A prefixed name as written.
+#[derive(Clone, Copy)]
+pub(super) struct PrefixedName<'c> {
+    pub(super) text: &'c [u8],
+    pub(super) prefix: &'c [u8],
+    pub(super) local: &'c [u8],
+}
+
+/// Bytes of names: 1 in the prefix and after it, 2 only after it.
+const NAME: [u8; 256] = {
+    let mut classes = [0; 256];
+    let mut byte = 0;
+    while byte < 128 {
+        classes[byte] = match byte as u8 {
+            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'_' | b'-' | b'.' => 1,
+            b':' => 2,
+            _ => 0,
+        };
+        byte += 1;
+    }
+    classes
+};
+
+/// Reads a prefixed name of ASCII characters, without escapes. Dots at the end are not part of the name.
+pub(super) fn prefixed_name<'c>(text: &'c [u8], at: &mut usize) -> Option<PrefixedName<'c>> {
+    let rest = &text[*at..];
+    let colon = rest.iter().position(|byte| NAME[usize::from(*byte)] != 1)?;
+    let prefix = &rest[..colon];
+    let is_prefix = match prefix {
+        [] => true,
+        [first, ..] => first.is_ascii_alphabetic() && !prefix.ends_with(b"."),
+    };
+    if rest[colon] != b':' || !is_prefix {
+        return None;
+    }
+    let start = colon + 1;
+    let local = &rest[start..];
+    let length = local
+        .iter()
+        .position(|byte| NAME[usize::from(*byte)] == 0)?;
+    if matches!(local[length], b'%' | b'\\' | 0x80..) || matches!(local[0], b'-' | b'.') {
+        return None;
+    }
+    let mut local = &local[..length];
+    while let Some(shorter) = local.strip_suffix(b".") {
+        local = shorter;
+    }
+    let length = start + local.len();
+    *at += length;
+    Some(PrefixedName {
+        text: &rest[..length],
+        prefix,
+        local,
+    })
+}
+
 /// Reads the tag after `@`, without a base direction.
-fn language<'c>(line: &'c [u8], at: &mut usize) -> Option<&'c [u8]> {
+pub(super) fn language<'c>(line: &'c [u8], at: &mut usize) -> Option<&'c [u8]> {
     let start = *at + 1;
     let tail = &line[start..];
     let length = tail
@@ -164,7 +220,12 @@ fn language<'c>(line: &'c [u8], at: &mut usize) -> Option<&'c [u8]> {
 
 /// Resolves the escapes of a literal that starts at `start` and has its first backslash at `escape`. Returns the
 /// position after the closing quote.
-fn unescape(line: &[u8], start: usize, escape: usize, out: &mut Vec<u8>) -> Option<usize> {
+pub(super) fn unescape(
+    line: &[u8],
+    start: usize,
+    escape: usize,
+    out: &mut Vec<u8>,
+) -> Option<usize> {
     out.extend_from_slice(&line[start..escape]);
     let mut at = escape;
     loop {

@@ -4,6 +4,7 @@ use crossbeam_channel::Receiver;
 use oxrdf::{GraphNameRef, QuadRef, TermRef};
 
 use super::chunks;
+use super::handles::Handles;
 use super::lines::LineParser;
 use super::shared::{Cause, Content, Failure, InputPosition, Shared, Task};
 use super::sink::QuadSink;
@@ -13,6 +14,7 @@ use crate::key::{Encoded, TermKey, encode_scoped};
 /// Works until the queue is closed. After a failure, later tasks are only removed from the queue.
 pub(crate) fn run<S: QuadSink>(receiver: &Receiver<Task>, sink: &mut S, shared: &Shared<'_>) {
     let mut lines = LineParser::new();
+    let mut handles = Handles::default();
     for task in receiver {
         let (source, sequence) = (task.source, task.sequence);
         if shared.is_void(source, sequence) {
@@ -24,7 +26,9 @@ pub(crate) fn run<S: QuadSink>(receiver: &Receiver<Task>, sink: &mut S, shared: 
                 shared.return_buffer(chunk);
                 outcome
             }
-            Content::Chunk(chunk) => chunks::parse(*chunk, source, sequence, sink, shared),
+            Content::Chunk(chunk) => {
+                chunks::parse(*chunk, source, sequence, &mut handles, sink, shared)
+            }
             Content::Quads(quads) => take_quads(&quads, source, sequence, sink, shared),
         };
         let outcome = outcome.and_then(|()| {

@@ -24,6 +24,14 @@ fn token() -> impl Strategy<Value = String> {
             "\"BASE <http://a/x/../y>\"", "'\\u0040base'", "'\\q base'", "\"", "'\n", "'''", "\\", "'\\uD800'",
             "^^", "<http://a/\\u0041/../b>", "<http://a/\\q/../b>", "<",
         ]).prop_map(str::to_owned),
+        4 => prop::sample::select(vec![
+            "\"a\"", "\"\"", "\"a\\n\\u00e9\"", "\"a\n\"", "\"\\n\n\"", "\"\\q\"", "\"a\"@en-GB", "\"a\"@en--ltr", "\"a\"@1",
+            "\"1\"^^ns:int", "\"a\"^^<http://a/b>", "\"a\"^^<c>", "\"a\"^^no:where", "\"\"\"a\n\"\" b\"\"\"",
+            "\"\"\"a\\t\"\"\"", "\"\"\"a\"\"\"\"", "<http://a/b>", "<http://a/ b>", "<c>", "<http://a:80>", "ns:a:b", "ns:a.b",
+            "ns:-a", "ns:a..", "no:where", "host:80x", "host:a", "-ns:a", "ns-1.x:a", "ns.:a", "true", "false.", "trueish",
+            "+1", "-1.5e+3", "1.e3", "1e", "007", "_:a-b", "_:a.", "_:-", "a", "a:", "prefix", "PREFIX ns: <http://ns3/>",
+            "@prefix ns: <http://ns4#> .", "@prefix host: <http://h> .",
+        ]).prop_map(str::to_owned),
         3 => prop::sample::select(vec!["1", "1.5", "1e5", "+.5e-7", "1.", "-"]).prop_map(str::to_owned),
         5 => prop::sample::select(vec![
             ".", ";", ",", "(", ")", "[", "]", "{", "}", "<<", ">>", "<<(", ")>>", "{|", "|}", "~", "#base\n",
@@ -69,6 +77,10 @@ fn statement() -> impl Strategy<Value = String> {
         "'''\n@base <http://a/x/../y> .\n'''",
         "'''a'''@base , <http://a/x/../y>",
         "'base'^^base:base ; ns:a.base <http://a/x/../y>",
+        "\"a\" , \"b\\n\"@base , \"\" ;",
+        "\"a\"^^ns:base ; a ns:a.base, -1.5e3 , 1",
+        "\"\"\"a\n\"\"\"^^<http://a/b> ; ns:p _:a.base;",
+        "true , \"1\"^^<http://www.w3.org/2001/XMLSchema#integer>",
     ]);
     let end = prop::sample::select(vec![".", " .", "\n.", " #\n."]);
     (subject, separator(), predicate, separator(), object, end).prop_map(
@@ -123,12 +135,18 @@ fn as_loaded(text: &str, format: RdfFormat, piece: usize) -> (Vec<String>, Optio
     (lines, place.map(|problem| (problem.line, problem.column)))
 }
 
-/// What is loaded if the first error ends the load, with chunks of one statement and two workers: the quads, or the place of
-/// the error.
-fn as_cut(text: &str, format: RdfFormat, piece: usize) -> Result<Vec<String>, (u64, u64)> {
+/// What is loaded if the first error ends the load, with two workers: the quads, or the place of the error. Chunks are of one
+/// statement, or of all that the source gives at a time if `is_long`.
+fn as_cut(
+    text: &str,
+    format: RdfFormat,
+    piece: usize,
+    is_long: bool,
+) -> Result<Vec<String>, (u64, u64)> {
     let mut source = source(text, format);
     source.reader = Box::new(Trickle(Cursor::new(text.as_bytes().to_vec()), piece));
-    match parse_all(vec![source], &options(1), 2) {
+    let chunk_bytes = if is_long { 1 << 20 } else { 1 };
+    match parse_all(vec![source], &options(chunk_bytes), 2) {
         Ok((quads, _)) => {
             let lines = quads.iter().map(|q| without_labels(&q.to_string()));
             let mut lines: Vec<String> = lines.collect();
@@ -245,7 +263,10 @@ proptest! {
         for (parts, format) in [(turtle, RdfFormat::Turtle), (trig, RdfFormat::TriG)] {
             let text = format!("{}{}", PREFIXES.replace("x/../", ""), parts.concat());
             let text = text.replace(DOTS, "<http://a/y>");
-            prop_assert_eq!(as_cut(&text, format, piece), as_whole(&text, format), "{}", text);
+            for is_long in [false, true] {
+                let cut = as_cut(&text, format, piece, is_long);
+                prop_assert_eq!(cut, as_whole(&text, format), "{}", text);
+            }
         }
     }
 
@@ -258,7 +279,10 @@ proptest! {
         let tokens: String = tokens.iter().map(|(token, separator)| format!("{token}{separator}")).collect();
         let text = format!("{PREFIXES}{}{tokens}", before.concat()).replace("x/../", "");
         for format in [RdfFormat::Turtle, RdfFormat::TriG] {
-            prop_assert_eq!(as_cut(&text, format, piece), as_whole(&text, format), "{}", text);
+            for is_long in [false, true] {
+                let cut = as_cut(&text, format, piece, is_long);
+                prop_assert_eq!(cut, as_whole(&text, format), "{}", text);
+            }
         }
     }
 }

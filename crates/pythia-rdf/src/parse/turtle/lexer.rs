@@ -131,6 +131,10 @@ impl Lexer {
                 let length = memchr3(quote, b'\\', b'\n', text).unwrap_or(text.len());
                 Some(memchr(b'\r', &text[..length]).unwrap_or(length))
             }
+            // With a colon before it, the rest of a name is no keyword. Dots, colons and escapes are looked at one by one.
+            LexerMode::Word if self.has_prefix && !self.after_prefix && !self.ends_in_dot => text
+                .iter()
+                .position(|byte| !byte.is_ascii_alphanumeric() && !matches!(byte, b'_' | b'-')),
             _ => return 0,
         };
         length.unwrap_or(text.len())
