@@ -30,7 +30,7 @@ use crate::StoreError;
 const BATCH_BYTES: usize = 1 << 20;
 /// Most keys in a batch: short ones cost more than their bytes.
 const BATCH_KEYS: usize = 1 << 16;
-/// Batches that may wait to be compressed, and in turn to be written.
+/// Batches that may wait to be compressed.
 const BATCHES_WAITING: usize = 2;
 /// Most threads that compress: the one that makes pages cannot keep up with more.
 const CODERS_MAX: usize = 4;
@@ -134,7 +134,7 @@ impl DictionaryWriter {
         let encoder = Encoder::new(pages);
         let inline_max = inline_key_bytes_max(encoder.directory.page_bytes());
         let (batches, received) = bounded(BATCHES_WAITING);
-        let (to_write, coded) = bounded(BATCHES_WAITING);
+        let (to_write, coded) = bounded(CODERS_MAX);
         let (recycle, emptied) = bounded(BATCHES_KEPT);
         let coder = Coder {
             batches: received,

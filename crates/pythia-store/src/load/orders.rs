@@ -8,11 +8,11 @@
 //! ```
 //!
 //! Because the distinct rows come in SPO order, the other orders only need a stable sort by the components that move
-//! to the front. Everything stays in memory if the budget allows; otherwise every sorted chunk is spilled. In memory, the merge
-//! does not wait for SPO's writer, so that other lanes soon have all rows.
+//! to the front. Everything stays in memory if the budget allows; otherwise every sorted chunk is spilled. In memory and with
+//! several lanes, the merge does not wait for SPO's writer, so that other lanes soon have all rows.
 
 use std::collections::VecDeque;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
 use crossbeam_channel::{Receiver, Sender, bounded, unbounded};
@@ -204,7 +204,8 @@ impl<R: Row> SortBudget<R> {
         if spaces >= sorters + 2 {
             return Self {
                 sort: SortPlan {
-                    chunk_rows: rows.max(1),
+                    // One more, so that a sorter never sorts before it has all rows.
+                    chunk_rows: rows + 1,
                     file: None,
                     spare: Mutex::new(Vec::new()),
                 },
@@ -236,8 +237,8 @@ impl<R: Row> SortBudget<R> {
         self.sort.file.is_none()
     }
 
-    /// Returns the channel to SPO's writer. If everything is in memory, the merge does not wait for it: other orders are sorted and
-    /// written meanwhile.
+    /// Returns the channel to SPO's writer. If everything is in memory and there are other lanes, the merge does not wait for it:
+    /// other orders are sorted and written meanwhile.
     fn spo_channel(&self) -> (Sender<Block<R>>, Receiver<Block<R>>) {
         if self.is_in_memory() && self.lanes > 1 {
             unbounded()
@@ -270,6 +271,7 @@ fn write_packed<R: Row, S: RowSink>(
         packing,
         budget: &budget,
         written_max,
+        has_failed: AtomicBool::new(false),
         progress: &plan.progress,
     };
     let (distinct, sealed) = writing.write(merge, sinks)?;
@@ -369,6 +371,8 @@ struct Writing<'a, R> {
     budget: &'a SortBudget<R>,
     /// Rows of all orders, at most.
     written_max: u64,
+    /// Set when an order cannot be written: nobody needs the others then.
+    has_failed: AtomicBool,
     progress: &'a LoadProgress,
 }
 
@@ -409,16 +413,21 @@ impl<'a, R: Row> Writing<'a, R> {
         let jobs = &jobs;
         std::thread::scope(|scope| {
             let first = scope.spawn(move || {
-                let spo = self.write_spo(&spo_blocks, spo)?;
+                let spo = self.or_stop(self.write_spo(&spo_blocks, spo))?;
                 Ok((spo, self.work(jobs, Vec::new())?))
             });
             let lane = |_| scope.spawn(move || self.work(jobs, Vec::new()));
             let further: Vec<_> = (2..self.budget.lanes).map(lane).collect();
             let second = self.merge_and_work(merge, to_spo, others, to_lanes, jobs);
+            let first = joined(first.join(), "writing quads");
+            let further: Vec<_> = further
+                .into_iter()
+                .map(|lane| joined(lane.join(), "writing quads"))
+                .collect();
             // If the first lane fails, it also ends the merge: its own error comes first.
-            let (spo, mut written) = joined(first.join(), "writing SPO")?;
+            let (spo, mut written) = first?;
             for lane in further {
-                written.extend(joined(lane.join(), "writing quads")?);
+                written.extend(lane?);
             }
             let (distinct, of_second) =
                 second?.expect("the merge ends early only if the first lane does");
@@ -533,17 +542,22 @@ impl<'a, R: Row> Writing<'a, R> {
     ) -> Result<Written<S>, LoadError> {
         let mut written = Vec::new();
         for job in jobs {
-            let order = job.order;
-            match self.write_order(job, &mut scratch) {
-                Ok(sealed) => written.push((order, sealed)),
-                Err(error) => {
-                    // Nobody needs the orders that are left.
-                    while jobs.try_recv().is_ok() {}
-                    return Err(error);
-                }
+            if self.has_failed.load(Ordering::Relaxed) {
+                break;
             }
+            let order = job.order;
+            let sealed = self.or_stop(self.write_order(job, &mut scratch))?;
+            written.push((order, sealed));
         }
         Ok(written)
+    }
+
+    /// Ends the work of all lanes, after their current orders, if this is an error.
+    fn or_stop<T>(&self, outcome: Result<T, LoadError>) -> Result<T, LoadError> {
+        if outcome.is_err() {
+            self.has_failed.store(true, Ordering::Relaxed);
+        }
+        outcome
     }
 
     /// Sorts an order, then merges its rows and writes them, each on a thread of its own.
