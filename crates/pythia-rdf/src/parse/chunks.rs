@@ -46,8 +46,8 @@ pub(crate) struct Chunk {
     /// Whether the parser has a base IRI from the start.
     has_base: bool,
     text: Vec<u8>,
-    /// The bytes before its statements.
-    before: usize,
+    /// Number of bytes before its statements.
+    before_bytes: usize,
     place: ChunkPlace,
     position: Arc<Position>,
 }
@@ -56,7 +56,7 @@ pub(crate) struct Chunk {
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct ChunkPlace {
     /// Number of lines before the statements.
-    before: u64,
+    lines_before: u64,
     /// Line and column of the statements, from 0, in the text that the watch passes on.
     line: u64,
     column: u64,
@@ -65,7 +65,7 @@ pub(super) struct ChunkPlace {
 impl ChunkPlace {
     /// Maps a line and column of the chunk to those of the source. All are counted from 0.
     pub(super) fn in_source(self, line: u64, column: u64, position: &Position) -> (u64, u64) {
-        let (line, column) = match line.checked_sub(self.before) {
+        let (line, column) = match line.checked_sub(self.lines_before) {
             None => (self.line, self.column),
             Some(0) => (self.line, self.column + column),
             Some(line) => (self.line + line, column),
@@ -78,7 +78,7 @@ impl ChunkPlace {
         let mut end = TextPosition::at(self.line, self.column);
         end.advance(text, Columns::Characters);
         Self {
-            before: lines(before),
+            lines_before: lines(before),
             line: end.line,
             column: end.column,
         }
@@ -275,7 +275,7 @@ impl<'c, 's> Cutter<'c, 's> {
                 has_base: self.has_base,
                 place: self.place(),
                 text: mem::take(&mut self.buffer),
-                before: self.before,
+                before_bytes: self.before,
                 position: Arc::clone(&self.position),
             })),
         };
@@ -285,7 +285,7 @@ impl<'c, 's> Cutter<'c, 's> {
 
     fn place(&self) -> ChunkPlace {
         ChunkPlace {
-            before: lines(&self.buffer[..self.before]),
+            lines_before: lines(&self.buffer[..self.before]),
             line: self.at.line,
             column: self.at.column,
         }
@@ -313,12 +313,13 @@ impl Chunk {
     /// Returns the part of the chunk from an offset on, which depends on `before`.
     fn rest(mut self, at: usize, before: &[u8]) -> Self {
         // If a declaration is not plain, the chunk stays as it is.
-        if at < self.before {
+        if at < self.before_bytes {
             return self;
         }
-        self.place = self.place.after(&self.text[self.before..at], before);
+        let read = &self.text[self.before_bytes..at];
+        self.place = self.place.after(read, before);
         self.text.splice(..at, before.iter().copied());
-        self.before = before.len();
+        self.before_bytes = before.len();
         self
     }
 }

@@ -27,6 +27,9 @@ const XSD_INTEGER: &[u8] = b"http://www.w3.org/2001/XMLSchema#integer";
 const XSD_DECIMAL: &[u8] = b"http://www.w3.org/2001/XMLSchema#decimal";
 const XSD_DOUBLE: &[u8] = b"http://www.w3.org/2001/XMLSchema#double";
 
+/// Limit on the triples of a statement, which are kept until its end.
+const TRIPLES_MAX: usize = 1 << 16;
+
 /// Where the reading has ended.
 pub(super) struct End {
     /// Quads passed to the sink.
@@ -93,7 +96,7 @@ struct Prefix<'t> {
 }
 
 /// The beginning of a declaration.
-struct Declared {
+struct DeclarationStart {
     start: usize,
     is_base: bool,
     ends_in_dot: bool,
@@ -164,7 +167,7 @@ impl<'t, S: QuadSink> Reader<'t, '_, S> {
         self.text.get(self.at).copied()
     }
 
-    /// Goes on if the text continues with `token`.
+    /// Skips `token` if the text continues with it; otherwise returns `None`.
     fn take(&mut self, token: &[u8]) -> Option<()> {
         self.text[self.at..]
             .starts_with(token)
@@ -195,8 +198,11 @@ impl<'t, S: QuadSink> Reader<'t, '_, S> {
     }
 
     fn is_last_dot(&self) -> bool {
-        let after = self.text.get(self.at + 1);
-        matches!(after, None | Some(b' ' | b'\t' | b'\n' | b'\r'))
+        match self.text.get(self.at + 1) {
+            None | Some(b' ' | b'\t' | b'\n' | b'\r') => true,
+            Some(b'}') => self.graph.is_some(),
+            _ => false,
+        }
     }
 
     /// Reads a declaration, the triples of one subject, or the beginning or the end of a graph.
@@ -212,19 +218,32 @@ impl<'t, S: QuadSink> Reader<'t, '_, S> {
         }
         let start = self.at;
         let subject = self.written().ok_or(Refused::Slow)?;
-        let subject = self.handle(subject)?;
         self.skip_blank();
-        let may_open = self.info.format == RdfFormat::TriG && self.graph.is_none();
-        if may_open && self.byte() == Some(b'{') && self.text.get(self.at + 1) != Some(&b'|') {
-            self.at += 1;
-            self.graph = Some((start..self.at, subject));
-            return Ok(());
+        if self.byte() == Some(b'{') {
+            return self.open_graph(start, subject);
         }
+        let subject = self.handle(subject)?;
         self.predicates(subject)
     }
 
-    /// Goes on if the text continues with the keyword of a declaration.
-    fn declared(&mut self) -> Option<Declared> {
+    /// Opens a graph, whose name begins at `start`.
+    fn open_graph(&mut self, start: usize, name: Written<'t>) -> Result<(), Refused> {
+        let may_open = self.info.format == RdfFormat::TriG && self.graph.is_none();
+        self.at += 1;
+        let end = self.at;
+        // oxttl decides what the brace is by the byte after it.
+        let opens = self.byte().is_some_and(|byte| byte != b'|');
+        self.skip_blank();
+        // No quad would have the name of an empty graph.
+        if !may_open || !opens || matches!(self.byte(), None | Some(b'}')) {
+            return Err(Refused::Slow);
+        }
+        self.graph = Some((start..end, self.handle(name)?));
+        Ok(())
+    }
+
+    /// Reads the keyword of a declaration, if there is one.
+    fn declared(&mut self) -> Option<DeclarationStart> {
         let ends_in_dot = self.byte()? == b'@';
         let rest = &self.text[self.at + usize::from(ends_in_dot)..];
         let length = rest.iter().position(|byte| !byte.is_ascii_alphabetic())?;
@@ -240,7 +259,7 @@ impl<'t, S: QuadSink> Reader<'t, '_, S> {
         }
         let start = self.at;
         self.at += usize::from(ends_in_dot) + length;
-        Some(Declared {
+        Some(DeclarationStart {
             start,
             is_base,
             ends_in_dot,
@@ -248,7 +267,7 @@ impl<'t, S: QuadSink> Reader<'t, '_, S> {
     }
 
     /// Reads the rest of a declaration.
-    fn declaration(&mut self, declared: &Declared) -> Option<()> {
+    fn declaration(&mut self, declared: &DeclarationStart) -> Option<()> {
         self.skip_blank();
         let mut name = None;
         if !declared.is_base {
@@ -286,6 +305,9 @@ impl<'t, S: QuadSink> Reader<'t, '_, S> {
             loop {
                 self.skip_blank();
                 let object = self.object()?;
+                if self.triples.len() == TRIPLES_MAX {
+                    return Err(Refused::Slow);
+                }
                 self.triples.push([subject, predicate, object]);
                 self.skip_blank();
                 if self.take(b",").is_none() {
@@ -416,7 +438,12 @@ impl<'t, S: QuadSink> Reader<'t, '_, S> {
             return Some(Some(Suffix::Language(tag)));
         }
         if self.take(b"^^").is_none() {
-            return Some(Some(Suffix::None));
+            // White space may come before a language or a datatype.
+            let end = self.at;
+            self.skip_blank();
+            let has_none = !matches!(self.byte(), Some(b'@' | b'^'));
+            self.at = end;
+            return has_none.then_some(Some(Suffix::None));
         }
         match self.written()? {
             Written::Node(node) => {

@@ -13,7 +13,8 @@ use crate::key::TermKey;
 ///
 /// A term is passed first, and the sink returns a handle for it. A quad consists of four handles. Handles must
 /// stay valid until the next [`Self::end_batch`], because the parser remembers the handles of repeated terms. If a
-/// statement turns out to be invalid half-way, some of its terms are passed without a quad that uses them.
+/// statement is left to another parser half-way, some of its terms are passed again; if it is invalid, without a quad that
+/// uses them.
 pub trait QuadSink {
     /// Handle for a term.
     type Term: Copy;

@@ -1,6 +1,6 @@
 //! A sink that keeps every quad as terms, going through keys and ids as a store does.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use oxrdf::{GraphName, Quad, Term};
 use pythia_rdf::inline::inline_to_literal;
@@ -52,6 +52,21 @@ impl CollectingSink {
     }
 }
 
+impl CollectingSink {
+    /// Checks that each term is in a quad.
+    fn check_terms(&self) {
+        let used: HashSet<&Term> = self
+            .quads
+            .iter()
+            .flatten()
+            .filter_map(|handle| self.terms[*handle as usize].as_ref())
+            .collect();
+        for term in self.terms.iter().flatten() {
+            assert!(used.contains(term), "{term} is in no quad");
+        }
+    }
+}
+
 impl QuadSink for CollectingSink {
     type Term = u32;
 
@@ -98,7 +113,8 @@ pub(crate) fn options(chunk_bytes: usize) -> ParseOptions {
     options
 }
 
-/// Parses with some workers and gives the quads of all, in no order, with the report.
+/// Parses with some workers and gives the quads of all, in no order, with the report. If nothing was skipped, no term is without
+/// a quad.
 pub(crate) fn parse_all(
     sources: Vec<Source>,
     options: &ParseOptions,
@@ -108,6 +124,9 @@ pub(crate) fn parse_all(
     let report = parse_sources(sources, options, &mut sinks, &Progress::default())?;
     let quads: Vec<Quad> = sinks.iter().flat_map(CollectingSink::quads).collect();
     assert_eq!(report.quads, quads.len() as u64);
+    if report.skipped == 0 {
+        sinks.iter().for_each(CollectingSink::check_terms);
+    }
     Ok((quads, report))
 }
 

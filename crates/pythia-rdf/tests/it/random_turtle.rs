@@ -81,6 +81,7 @@ fn statement() -> impl Strategy<Value = String> {
         "\"a\"^^ns:base ; a ns:a.base, -1.5e3 , 1",
         "\"\"\"a\n\"\"\"^^<http://a/b> ; ns:p _:a.base;",
         "true , \"1\"^^<http://www.w3.org/2001/XMLSchema#integer>",
+        "\"apart\" @en, \"7\" #\n^^base:int",
     ]);
     let end = prop::sample::select(vec![".", " .", "\n.", " #\n."]);
     (subject, separator(), predicate, separator(), object, end).prop_map(
@@ -183,6 +184,8 @@ fn part(has_graphs: bool) -> impl Strategy<Value = String> {
         "ns:v1.base{ ",
         "_:g #{\n {",
         "<g> { <<( <#a> a 1. )>> a 1.",
+        "<http://empty/> { } <http://full/>{",
+        "ns:empty{",
     ]);
     let inner = prop::collection::vec(statement(), 0..4);
     let graph = (begins, inner, ends)
