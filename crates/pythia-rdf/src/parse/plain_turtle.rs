@@ -30,7 +30,7 @@ const XSD_DOUBLE: &[u8] = b"http://www.w3.org/2001/XMLSchema#double";
 /// Limit on the triples of a statement, which are kept until its end.
 const TRIPLES_MAX: usize = 1 << 16;
 
-/// Where the reading has ended.
+/// The end of the plain statements of a text.
 pub(super) struct End {
     /// Quads passed to the sink.
     pub(super) quads: u64,

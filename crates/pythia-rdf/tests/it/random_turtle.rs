@@ -136,8 +136,7 @@ fn as_loaded(text: &str, format: RdfFormat, piece: usize) -> (Vec<String>, Optio
     (lines, place.map(|problem| (problem.line, problem.column)))
 }
 
-/// What is loaded if the first error ends the load, with two workers: the quads, or the place of the error. Chunks are of one
-/// statement, or of all that the source gives at a time if `is_long`.
+/// Loads a text with two workers, up to the first error. Returns the quads, or the place of the error. Chunks are of one statement, or of all that the source gives at a time if `is_long`.
 fn as_cut(
     text: &str,
     format: RdfFormat,

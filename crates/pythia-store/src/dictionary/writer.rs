@@ -284,7 +284,7 @@ struct Encoder {
 #[derive(Clone, Debug)]
 struct Coder {
     batches: Receiver<Batch>,
-    /// Where each batch arrives when it is compressed, in the order of the batches.
+    /// For each batch, in order, a channel through which it comes when it is compressed.
     coded: Sender<Receiver<Batch>>,
     tables: Arc<Mutex<Tables>>,
     inline_max: usize,

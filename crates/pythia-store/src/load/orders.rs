@@ -365,7 +365,7 @@ fn pack_batch<R: Row>(
 
 type Block<R> = Arc<Vec<R>>;
 
-/// What the threads that write orders share.
+/// State shared by the threads that write orders.
 struct Writing<'a, R> {
     packing: &'a Packing,
     budget: &'a SortBudget<R>,
