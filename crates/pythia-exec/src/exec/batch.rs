@@ -31,6 +31,14 @@ impl Cursor {
         self.row < self.batch.rows
     }
 
+    /// Returns the rows picked by `rows`, as [`Batch::gather`] does. The batch is given up if no rows are left.
+    pub(crate) fn pick(&mut self, rows: &[u32], live: &Slots) -> Batch {
+        match self.has_rows() {
+            true => self.batch.gather(rows, live),
+            false => std::mem::take(self).batch.pick(rows, live),
+        }
+    }
+
     /// Drops the batch if no rows are left, so that it does not wait in memory while later steps work.
     pub(crate) fn drop_used(&mut self) {
         if !self.has_rows() {
@@ -113,6 +121,27 @@ impl Batch {
             }
         }
         found
+    }
+
+    /// Like [`Self::gather`], of a batch that has no other use. Its columns are kept if `rows` are all of its rows in order, as
+    /// they are when each solution has one match.
+    pub(crate) fn pick(mut self, rows: &[u32], live: &Slots) -> Self {
+        if !self.are_all(rows) {
+            return self.gather(rows, live);
+        }
+        for (slot, column) in self.columns.iter_mut().enumerate() {
+            if !live.contains(slot) {
+                *column = Vec::new();
+            }
+        }
+        self
+    }
+
+    /// Returns whether these are all rows in order.
+    fn are_all(&self, rows: &[u32]) -> bool {
+        // Without a branch, so that several rows are compared at once.
+        let all_equal = |all: bool, (place, row): (u32, &u32)| all & (place == *row);
+        rows.len() == self.rows && (0..).zip(rows).fold(true, all_equal)
     }
 
     /// Returns rows `from..to` as a separate batch.
@@ -212,4 +241,51 @@ pub(crate) fn id_columns(batch: &RecordBatch) -> Vec<&[u64]> {
             &ids.values()[..]
         })
         .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn batch() -> Batch {
+        Batch {
+            columns: vec![vec![1, 2, 3], Vec::new(), vec![4, 5, 6]],
+            rows: 3,
+            charge: None,
+        }
+    }
+
+    #[test]
+    fn picked_rows_are_gathered_rows() {
+        for live in [&[0, 1][..], &[0, 2], &[]] {
+            let live = Slots::from_iter(live.iter().copied());
+            for rows in [&[0, 1, 2][..], &[0, 2], &[0, 2, 1], &[0, 0, 1, 2], &[]] {
+                let gathered = batch().gather(rows, &live);
+                let picked = batch().pick(rows, &live);
+                assert_eq!(picked.columns, gathered.columns, "{rows:?}");
+                assert_eq!(picked.rows, gathered.rows);
+                let mut cursor = Cursor {
+                    batch: batch(),
+                    row: 3,
+                };
+                assert_eq!(cursor.pick(rows, &live).columns, gathered.columns);
+                assert_eq!(cursor.batch.rows, 0, "the batch is given up");
+            }
+        }
+        let all = batch();
+        let cells = all.columns[2].as_ptr();
+        let picked = all.pick(&[0, 1, 2], &Slots::from_iter([2]));
+        assert_eq!(picked.columns[2].as_ptr(), cells, "nothing is copied");
+    }
+
+    #[test]
+    fn rows_that_are_left_keep_the_batch() {
+        let mut cursor = Cursor {
+            batch: batch(),
+            row: 2,
+        };
+        let picked = cursor.pick(&[0, 1, 2], &Slots::from_iter([0]));
+        assert_eq!(picked.columns[0], [1, 2, 3]);
+        assert_eq!(cursor.batch.rows, 3);
+    }
 }

@@ -205,9 +205,8 @@ impl RowSource for EarlyDistinct {
             self.context.check()?;
             match self.new_rows(&batch) {
                 None => return Ok(Some(batch)),
-                Some(rows) if rows.len() == batch.rows => return Ok(Some(batch)),
                 Some(rows) if rows.is_empty() => {}
-                Some(rows) => return Ok(Some(batch.gather(&rows, &self.live))),
+                Some(rows) => return Ok(Some(batch.pick(&rows, &self.live))),
             }
         }
         Ok(None)

@@ -295,11 +295,12 @@ impl Expand {
             expanded.row += 1;
             expanded.looked = 0;
         }
-        let batch = (!rows.is_empty()).then(|| self.output(&rows, &links));
-        if expanded.row < expanded.to {
-            self.expanded = Some(expanded);
-        } else {
+        let is_over = expanded.row == expanded.to;
+        let batch = (!rows.is_empty()).then(|| self.output(&rows, &links, is_over));
+        if is_over {
             self.drop_used();
+        } else {
+            self.expanded = Some(expanded);
         }
         Ok(batch)
     }
@@ -384,8 +385,12 @@ impl Expand {
             }
     }
 
-    fn output(&self, rows: &[u32], links: &[u32]) -> Batch {
-        let mut batch = self.current.gather(rows, &self.live);
+    /// Returns the solutions of rows and links. `is_over` if no others of the rows that are expanded follow.
+    fn output(&mut self, rows: &[u32], links: &[u32], is_over: bool) -> Batch {
+        let mut batch = match is_over && self.position == self.current.rows {
+            true => std::mem::take(&mut self.current).pick(rows, &self.live),
+            false => self.current.gather(rows, &self.live),
+        };
         let (_, other) = self.ends();
         let mut bind = |slot: usize, found: &[u64]| {
             if self.live.contains(slot) {

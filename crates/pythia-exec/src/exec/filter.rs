@@ -51,7 +51,7 @@ impl RowSource for Filter {
             )?;
             let rows = rows_where(&keep);
             if !rows.is_empty() {
-                return Ok(Some(batch.gather(&rows, &self.live)));
+                return Ok(Some(batch.pick(&rows, &self.live)));
             }
         }
         Ok(None)
@@ -98,7 +98,7 @@ impl RowSource for Equal {
                 .map(|row| row as u32)
                 .collect();
             if !rows.is_empty() {
-                return Ok(Some(batch.gather(&rows, &self.live)));
+                return Ok(Some(batch.pick(&rows, &self.live)));
             }
         }
         Ok(None)

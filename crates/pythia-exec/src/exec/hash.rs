@@ -137,7 +137,7 @@ impl HashScan {
             self.current.drop_used();
             return None;
         }
-        let mut out = batch.gather(&rows, &self.live);
+        let mut out = self.current.pick(&rows, &self.live);
         for (place, &slot) in self.slots.iter().enumerate() {
             if self.other.is_none_or(|(other, _)| other != place) {
                 let cell = |&found: &u32| table.rows.row(found as usize)[place];

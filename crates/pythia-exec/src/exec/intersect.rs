@@ -306,7 +306,10 @@ impl Intersect {
             lists.extend(self.members.iter().map(of_row));
             leapfrog(&mut lists, emit);
         }
-        let mut batch = self.current.gather(&rows, &self.live);
+        let mut batch = match self.position == self.current.rows {
+            true => std::mem::take(&mut self.current).pick(&rows, &self.live),
+            false => self.current.gather(&rows, &self.live),
+        };
         if self.live.contains(self.slot) {
             batch.columns[self.slot] = found;
         }
@@ -324,7 +327,7 @@ impl RowSource for Intersect {
             self.context.check()?;
             if self.position < self.read {
                 let batch = self.join();
-                if self.position == self.current.rows {
+                if self.position >= self.current.rows {
                     self.current = Batch::default();
                     (self.position, self.first, self.read) = (0, 0, 0);
                 }

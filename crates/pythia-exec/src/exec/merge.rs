@@ -182,7 +182,7 @@ impl MergeScan {
         if rows.is_empty() {
             return Ok(None);
         }
-        let mut out = self.current.batch.gather(&rows, &self.live);
+        let mut out = self.current.pick(&rows, &self.live);
         for (column, &slot) in matches.into_iter().zip(&self.columns.slots) {
             if slot != self.key {
                 out.columns[slot] = column;

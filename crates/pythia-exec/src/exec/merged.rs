@@ -82,7 +82,7 @@ impl RowSource for Merged {
             self.context.check()?;
             let rows = rows_where(&self.keep(&batch));
             if !rows.is_empty() {
-                return Ok(Some(batch.gather(&rows, &self.live)));
+                return Ok(Some(batch.pick(&rows, &self.live)));
             }
         }
         Ok(None)

@@ -34,6 +34,8 @@ const LONG: Duration = Duration::from_millis(1);
 /// Part of the memory that is left which results may take while they wait to be returned, and the limits of it in bytes.
 const AHEAD_PART: usize = 32;
 const AHEAD_BYTES: (usize, usize) = (64 << 10, 8 << 20);
+/// Part of the memory that is left which what the work of helpers holds may take.
+const HELD_PART: usize = 8;
 
 /// A sequence of items, made one after the other by any thread.
 pub(crate) trait Items: Send + 'static {
@@ -76,6 +78,8 @@ pub(crate) struct Ordered<I: Items, W: Work<Item = I::Item>> {
     is_long: bool,
     /// Estimated number of items.
     expected: usize,
+    /// Limit on the helpers.
+    helpers_max: usize,
 }
 
 /// Work on the item of a number.
@@ -154,7 +158,14 @@ impl<I: Items, W: Work<Item = I::Item>> Ordered<I, W> {
             started: None,
             is_long: false,
             expected,
+            helpers_max: usize::MAX,
         }
+    }
+
+    /// Limits the helpers so that what each thread's work holds, about `bytes`, is little of the memory that is left.
+    pub(crate) fn with_held(mut self, bytes: usize, governor: &Governor) -> Self {
+        self.helpers_max = governor.memory_left() / HELD_PART / bytes.max(1);
+        self
     }
 
     /// Goes on with more items, about `expected` of them. All results of those before were returned.
@@ -244,7 +255,7 @@ impl<I: Items, W: Work<Item = I::Item>> Ordered<I, W> {
 
     fn take_helper(&self) {
         let cores = &self.shared.cores;
-        if !cores.are_free() {
+        if !cores.are_free() || self.helpers.number() >= self.helpers_max {
             return;
         }
         let (shared, leaves) = (Arc::clone(&self.shared), self.helpers.one());

@@ -34,6 +34,8 @@ const PIECE_ROWS: f64 = 65_536.0;
 /// Minimum and maximum number of solutions of a piece. Steps look up many of them together.
 const PIECE_ROWS_MIN: f64 = 64.0;
 const PIECE_ROWS_MAX: f64 = 8_192.0;
+/// Bytes that a step holds between batches: the rows that a scan has read, or its buffers.
+const STEP_BYTES: usize = 64 << 10;
 /// Maximum number of solutions of an input that are cut together, and the number of pieces. Those of the first batch are
 /// cut first, since they may be enough.
 const INPUT_ROWS: usize = 1 << 16;
@@ -179,6 +181,7 @@ pub(super) fn pieces_of(
         current: given.unwrap_or_default(),
         given: 0,
     };
+    let held = steps.len() * STEP_BYTES;
     let (schema, query) = (Arc::clone(schema), Arc::clone(context));
     let siblings = Arc::clone(siblings);
     let others = move || Others {
@@ -187,7 +190,7 @@ pub(super) fn pieces_of(
         schema: Arc::clone(&schema),
         context: Arc::clone(&query),
     };
-    Ordered::new(first, cut.pieces, others, context.governor())
+    Ordered::new(first, cut.pieces, others, context.governor()).with_held(held, context.governor())
 }
 
 /// A pattern whose input is cut.

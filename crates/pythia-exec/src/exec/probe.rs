@@ -65,7 +65,7 @@ impl RowSource for Probe {
                     .probe(predicate, &pairs, self.pattern.graph.filter())?;
             let rows = rows_where(&found);
             if !rows.is_empty() {
-                return Ok(Some(batch.gather(&rows, &self.live)));
+                return Ok(Some(batch.pick(&rows, &self.live)));
             }
         }
         Ok(None)

@@ -93,7 +93,7 @@ impl RowSource for Reachable {
             }
             let rows = rows_where(&keep);
             if !rows.is_empty() {
-                return Ok(Some(batch.gather(&rows, &self.live)));
+                return Ok(Some(batch.pick(&rows, &self.live)));
             }
         }
         Ok(None)

@@ -177,7 +177,7 @@ impl RowSource for TextFilter {
             self.context.check()?;
             while let Some((batch, rows)) = self.tested.pop_front() {
                 if !rows.is_empty() {
-                    return Ok(Some(batch.gather(&rows, &self.live)));
+                    return Ok(Some(batch.pick(&rows, &self.live)));
                 }
             }
             if !self.is_enough() {

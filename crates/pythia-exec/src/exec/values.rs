@@ -101,15 +101,14 @@ impl Values {
                 self.place = Some(place);
             }
         }
-        let mut out = batch.gather(&rows, &self.live);
+        self.current = Cursor { batch, row };
+        let mut out = self.current.pick(&rows, &self.live);
         for (place, &slot) in self.slots.iter().enumerate() {
             if !self.keys.contains(&slot) {
                 let cell = |&number: &u32| self.rows[number as usize][place];
                 out.columns[slot] = found.iter().map(cell).collect();
             }
         }
-        self.current = Cursor { batch, row };
-        self.current.drop_used();
         (out.rows > 0).then_some(out)
     }
 }

@@ -177,6 +177,11 @@ struct Count {
 }
 
 impl Helpers {
+    /// Returns their number.
+    pub(crate) fn number(&self) -> usize {
+        *self.0.number.lock()
+    }
+
     /// Counts one more.
     pub(crate) fn one(&self) -> Helper {
         *self.0.number.lock() += 1;

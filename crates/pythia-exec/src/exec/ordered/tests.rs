@@ -111,6 +111,27 @@ fn results_come_in_the_order_of_the_items_with_any_number_of_threads() {
 }
 
 #[test]
+fn helpers_hold_a_part_of_the_memory() {
+    let cores = cores(5);
+    let query = cores.compute();
+    let governor = Governor::with_memory(1 << 20).with_cores(&cores);
+    let eighth = (1 << 20) / HELD_PART;
+    for (bytes, helpers_max) in [(eighth + 1, 0), (eighth, 1), (eighth / 3, 3)] {
+        let (ordered, _) = repeats(0..400, None, &cores);
+        let mut ordered = ordered.with_held(bytes, &governor);
+        let mut most = 0;
+        let mut found = Vec::new();
+        while let Some(result) = ordered.next().unwrap() {
+            most = ordered.helpers.number().max(most);
+            found.push(result);
+        }
+        assert_eq!(found, expected(0..400));
+        assert_eq!(most, helpers_max, "{bytes} bytes each");
+    }
+    drop(query);
+}
+
+#[test]
 fn more_items_may_come_after_the_last() {
     for limit in [1, 2, 5] {
         let cores = cores(limit);
