@@ -1,9 +1,9 @@
 //! The process's allocator, and how long it keeps freed memory.
 //!
-//! By default the allocator returns freed pages to the system after a second. Work that uses large
-//! buffers in turn, such as merging runs, then has twice as much memory resident as it holds. With
-//! a tenth of a second nearly nothing of that remains, while pages that are reused immediately are
-//! still not returned in between.
+//! By default the allocator returns freed pages to the system after a second. Queries use the same buffers again and again, and
+//! a page that was returned is faulted in again; with several threads each return also interrupts the other cores. So a
+//! process that answers queries keeps pages for ten seconds. Loads and rewrites use large buffers in turn, and would have
+//! twice as much memory resident as they hold: they return pages after a tenth of a second.
 
 use std::ffi::{c_int, c_long};
 
@@ -13,7 +13,9 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 /// `mi_option_purge_delay` of mimalloc.h, and its default in milliseconds.
 const PURGE_DELAY: c_int = 15;
 const DEFAULT_MS: c_long = 1000;
-const KEPT_MS: c_long = 100;
+/// How long queries keep freed memory, and how long other commands do.
+const QUERIES_MS: c_long = 10_000;
+const OTHERS_MS: c_long = 100;
 
 #[expect(unsafe_code, reason = "the crate has no safe function for options")]
 mod raw {
@@ -28,10 +30,11 @@ mod raw {
     }
 }
 
-/// Makes the allocator return freed memory soon, unless the delay was set (`MIMALLOC_PURGE_DELAY`).
-pub(crate) fn give_back_soon() {
+/// Sets how long the allocator keeps freed memory, unless that was set from outside (`MIMALLOC_PURGE_DELAY`).
+pub(crate) fn keep_freed_memory(for_queries: bool) {
     if raw::mi_option_get(PURGE_DELAY) == DEFAULT_MS {
-        raw::mi_option_set(PURGE_DELAY, KEPT_MS);
+        let delay = if for_queries { QUERIES_MS } else { OTHERS_MS };
+        raw::mi_option_set(PURGE_DELAY, delay);
     }
 }
 
@@ -41,8 +44,17 @@ mod tests {
 
     /// Another version of the library may number its options differently or have another default.
     #[test]
-    fn freed_memory_is_given_back_soon() {
-        give_back_soon();
-        assert_eq!(raw::mi_option_get(PURGE_DELAY), KEPT_MS);
+    fn a_delay_is_set_unless_one_was_given() {
+        keep_freed_memory(true);
+        assert_eq!(raw::mi_option_get(PURGE_DELAY), QUERIES_MS);
+        keep_freed_memory(false);
+        assert_eq!(
+            raw::mi_option_get(PURGE_DELAY),
+            QUERIES_MS,
+            "it is not the default"
+        );
+        raw::mi_option_set(PURGE_DELAY, DEFAULT_MS);
+        keep_freed_memory(false);
+        assert_eq!(raw::mi_option_get(PURGE_DELAY), OTHERS_MS);
     }
 }

@@ -58,6 +58,13 @@ enum Command {
     },
 }
 
+impl Command {
+    /// Returns whether most of the work is to answer queries.
+    fn answers_queries(&self) -> bool {
+        matches!(self, Self::Query(_) | Self::Serve(_) | Self::Bench(_))
+    }
+}
+
 /// The version with the facts that tell builds and their stores apart: `0.1.0 (a1b2c3d4, store formats 1–5)`.
 static VERSION: LazyLock<String> = LazyLock::new(|| {
     let (oldest, newest) = pythia::STORE_FORMATS.into_inner();
@@ -68,10 +75,11 @@ static VERSION: LazyLock<String> = LazyLock::new(|| {
 });
 
 fn main() -> ExitCode {
-    allocator::give_back_soon();
+    let command = Cli::parse().command;
+    allocator::keep_freed_memory(command.answers_queries());
     // A store and its clients may need more file descriptors than the usual 1,024.
     pythia_io::raise_descriptors_max();
-    let result = match Cli::parse().command {
+    let result = match command {
         Command::Load(command) => command.run(),
         Command::Query(command) => command.run(),
         Command::Update(command) => command.run(),
