@@ -186,7 +186,11 @@ impl Planner<'_> {
         graph: &GraphScope,
     ) -> Planning {
         let filter = SlotExpression::new(expression, &builder.slots, graph);
-        let rows = builder.known.rows * push_down::share(expression);
+        let share = match push_down::is_read_in_ranges(&filter, &builder.steps) {
+            true => 1.0,
+            false => push_down::share(expression),
+        };
+        let rows = builder.known.rows * share;
         builder.push(StepKind::Filter(filter), rows);
         Ok(())
     }

@@ -8,8 +8,8 @@ use hashbrown::HashSet;
 use oxrdf::Variable;
 use pythia_rdf::TermId;
 use pythia_sparql::scope::{variables_of, visit};
-use pythia_store::End;
 use pythia_store::statistics::KindSet;
+use pythia_store::{End, Order};
 use rustc_hash::FxHashMap;
 use spargebra::algebra::{Expression, Function, GraphPattern};
 
@@ -21,6 +21,8 @@ use super::pattern::ground;
 use pythia_exec::error::QueryError;
 use pythia_exec::expression::CompiledExpression;
 use pythia_exec::expression::id_set::{IdSet, all_of, intersection, normal};
+use pythia_exec::plan::expression::SlotExpression;
+use pythia_exec::plan::step::{Position, Step, StepKind};
 
 /// Minimum matches of a pattern for which ranges are worthwhile.
 pub(super) const MATCHES_MIN: f64 = 1000.0;
@@ -310,6 +312,24 @@ fn is_test_of_ids(filter: &Expression) -> bool {
         ) => true,
         _ => false,
     }
+}
+
+/// Returns whether a step reads ranges of the ids for which a filter is true. The filter then keeps nearly all solutions.
+pub(super) fn is_read_in_ranges(filter: &SlotExpression, steps: &[Step]) -> bool {
+    let expression = &filter.source.expression;
+    let reads = |step: &Step| match &step.kind {
+        StepKind::Ranges(pattern, order, _) => {
+            let sorted = match order {
+                Order::Pso => pattern.subject,
+                _ => pattern.object,
+            };
+            filter.slots[..]
+                .iter()
+                .all(|slot| sorted == Position::New(*slot))
+        }
+        _ => false,
+    };
+    names_ids(expression) && is_test_of_ids(expression) && steps.iter().any(reads)
 }
 
 /// Returns whether an expression is the datatype or the language of a term, of which there are few.

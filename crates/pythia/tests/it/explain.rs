@@ -92,6 +92,24 @@ fn the_worst_estimate_is_marked_once() {
 }
 
 #[test]
+fn filters_whose_ranges_are_read_are_expected_to_keep_all() {
+    let value = |n| format!("\"{n}\"^^<http://www.w3.org/2001/XMLSchema#integer>");
+    let lines = (0..5000).map(|n| format!("<http://e/{n}> <http://e/value> {} .\n", value(n)));
+    let database = database(&lines.collect::<String>());
+    let query = "SELECT * { ?s <http://e/value> ?v FILTER(?v >= 1000 && ?v < 1400) }";
+    let (plan, _) = explained(&database, query, true);
+    let text = plan.to_string();
+    let filters: Vec<&PlanNode> = (plan.parts().into_iter())
+        .filter(|part| part.operator == "Filter")
+        .collect();
+    assert!(text.contains("Ranges") && !filters.is_empty(), "{text}");
+    for filter in filters {
+        let expected = filter.estimated_rows.expect("it is planned");
+        assert!((350.0..450.0).contains(&expected), "{expected}: {text}");
+    }
+}
+
+#[test]
 fn good_estimates_and_parts_that_never_ran_have_no_mark() {
     let database = database(&correlated(2000));
     for query in [
