@@ -5,7 +5,8 @@
 //! ```
 //!
 //! All solutions of a group are in one part, in their order: results do not depend on the number of threads, not even sums of
-//! floats. Few solutions, and those of few groups, are one part. So are those of aggregates with DISTINCT.
+//! floats. Few solutions, those of few groups, and those that come sorted by the key are one part. So are those of aggregates with
+//! DISTINCT.
 //!
 //! Groups are held in memory until their share is used up. From then on, solutions of known groups are
 //! still added to them; all others are deferred to partitions of a file by their key. Each partition is
@@ -258,6 +259,7 @@ impl Pass {
         let rows: usize = batches.iter().map(|batch| batch.count).sum();
         let is_alone = self.together == 1
             || rows < self.together
+            || are_sorted(batches, &grouping.aggregation)
             || largest_part(batches, &grouping.aggregation) > rows / PART_MAX;
         let count = if is_alone { 1 } else { PARTS };
         let groups = |_| {
@@ -316,6 +318,18 @@ impl Pass {
         }
         Ok(())
     }
+}
+
+/// Returns whether rows come sorted by their keys. A group is then the last one or new, which takes less time than to divide the
+/// rows.
+fn are_sorted(batches: &[Rows<'_>], aggregation: &Aggregation) -> bool {
+    let keys: Vec<usize> = aggregation.keys.iter().flatten().copied().collect();
+    let keys = keys.as_slice();
+    let rows = batches.iter().flat_map(|batch| {
+        let cells = move |row: usize| keys.iter().map(move |&column| batch.columns[column][row]);
+        (0..batch.count).map(cells)
+    });
+    rows.is_sorted_by(|before, after| before.clone().le(after.clone()))
 }
 
 /// Returns the number of rows of the part that has most of them.

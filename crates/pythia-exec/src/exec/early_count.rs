@@ -97,29 +97,70 @@ fn counted(mut batch: Batch, slot: usize, live: &Slots) -> Batch {
         .map(|live| batch.columns[live].as_slice())
         .filter(|column| !column.is_empty())
         .collect();
-    let mut starts: Vec<u32> = Vec::new();
-    let mut numbers: Vec<u64> = Vec::new();
-    for row in 0..batch.rows {
-        let added = before.get(row).map_or(1, |id| number(*id));
-        let is_equal = row > 0 && columns.iter().all(|ids| ids[row] == ids[row - 1]);
-        match numbers.last_mut() {
-            Some(number) if is_equal && id_of(*number + added).is_some() => *number += added,
-            _ => {
-                starts.push(row as u32);
-                numbers.push(added);
-            }
+    let mut starts = starts_of_runs(&columns, batch.rows);
+    let numbers = match before.is_empty() {
+        true => lengths(&starts, batch.rows),
+        false => sums(&before, &mut starts),
+    };
+    let id = |number: u64| {
+        id_of(number)
+            .expect("sums are checked, lengths are small")
+            .0
+    };
+    let numbers = numbers.into_iter().map(id).collect();
+    let mut counted = batch.pick(&starts, live);
+    counted.columns[slot] = numbers;
+    counted
+}
+
+/// Returns the first rows of runs of rows that are equal in all columns.
+fn starts_of_runs(columns: &[&[u64]], rows: usize) -> Vec<u32> {
+    let mut differs = vec![0_u8; rows];
+    differs[0] = 1;
+    // Neither of the loops has a branch: neighbours are compared several at once.
+    for column in columns {
+        for (differs, pair) in differs[1..].iter_mut().zip(column.windows(2)) {
+            *differs |= u8::from(pair[0] != pair[1]);
         }
     }
-    for number in &mut numbers {
-        *number = id_of(*number)
-            .expect("each number was checked when it grew")
-            .0;
+    let mut starts = vec![0; rows];
+    let mut found = 0;
+    for (row, differs) in (0..).zip(&differs) {
+        starts[found] = row;
+        found += usize::from(*differs);
     }
-    if starts.len() < batch.rows {
-        batch = batch.gather(&starts, live);
+    starts.truncate(found);
+    starts
+}
+
+/// Returns the number of rows of each run.
+fn lengths(starts: &[u32], rows: usize) -> Vec<u64> {
+    let ends = starts[1..].iter().copied().chain([rows as u32]);
+    let runs = starts.iter().zip(ends);
+    runs.map(|(start, end)| u64::from(end - start)).collect()
+}
+
+/// Returns the sum of each run's numbers. A run whose sum is too large for an id is divided.
+fn sums(numbers: &[u64], starts: &mut Vec<u32>) -> Vec<u64> {
+    let runs = std::mem::take(starts);
+    let mut sums: Vec<u64> = Vec::with_capacity(runs.len());
+    let ends = runs[1..].iter().copied().chain([numbers.len() as u32]);
+    for (start, end) in runs.iter().zip(ends) {
+        let mut sum = None;
+        for row in *start..end {
+            let added = number(numbers[row as usize]);
+            sum = match sum {
+                Some(sum) if id_of(sum + added).is_some() => Some(sum + added),
+                before => {
+                    sums.extend(before);
+                    starts.push(row);
+                    Some(added)
+                }
+            };
+        }
+        sums.extend(sum);
     }
-    batch.columns[slot] = numbers;
-    batch
+    sums
 }
 
 /// Returns the id of a number of solutions; `None` if it is too large.

@@ -52,7 +52,7 @@ pub(super) struct FedPattern {
 }
 
 impl Known {
-    pub(super) fn answer(&self, terms: &[u64]) -> Option<bool> {
+    pub(super) fn answer(&mut self, terms: &[u64]) -> Option<bool> {
         let number = self.terms.find(self.terms.hash(terms), terms)?;
         Some(self.answers[number as usize])
     }

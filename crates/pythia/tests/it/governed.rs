@@ -87,6 +87,11 @@ const QUERIES: &[(&str, bool)] = &[
         false,
     ),
     (
+        // These groups do not come sorted by their key.
+        "SELECT ?t ?n (COUNT(*) AS ?c) { ?n <http://e/next> ?m . ?m <http://e/name> ?t } GROUP BY ?t ?n",
+        false,
+    ),
+    (
         "SELECT ?v (COUNT(?n) AS ?c) (SUM(?x) AS ?s) (MIN(?x) AS ?i) (MAX(?m) AS ?j) \
          { ?n <http://e/name> ?v ; <http://e/next> ?m . ?m <http://e/value> ?x } GROUP BY ?v",
         false,

@@ -1,5 +1,7 @@
 //! Hash tables of rows by their first columns.
 
+use std::cmp::Ordering;
+
 use hashbrown::HashTable;
 
 use super::rows::RowStore;
@@ -19,10 +21,15 @@ pub(crate) fn hash_ids(ids: impl IntoIterator<Item = u64>, level: u32) -> u64 {
 }
 
 /// Distinct rows, numbered in order of insertion.
+///
+/// Rows often come sorted, as a scan has them. As long as they do, there is no index: a row is known if it is the last one, and
+/// new if it is greater. The first smaller one makes the index.
 #[derive(Debug)]
 pub(crate) struct RowSet {
     rows: RowStore,
+    /// The numbers of all rows by their hash, unless the rows are sorted.
     index: HashTable<u32>,
+    are_sorted: bool,
     level: u32,
 }
 
@@ -31,6 +38,7 @@ impl RowSet {
         Self {
             rows: RowStore::new(width),
             index: HashTable::new(),
+            are_sorted: true,
             level,
         }
     }
@@ -47,7 +55,15 @@ impl RowSet {
         hash_ids(row.iter().copied(), self.level)
     }
 
-    pub(crate) fn find(&self, hash: u64, row: &[u64]) -> Option<u32> {
+    /// Returns the number of a row.
+    pub(crate) fn find(&mut self, hash: u64, row: &[u64]) -> Option<u32> {
+        if self.are_sorted {
+            match self.after_last(row) {
+                Ordering::Greater => return None,
+                Ordering::Equal => return Some(self.rows.len() as u32 - 1),
+                Ordering::Less => self.make_index(self.rows.len()),
+            }
+        }
         self.index
             .find(hash, |&number| {
                 are_same(self.rows.row(number as usize), row)
@@ -65,19 +81,33 @@ impl RowSet {
 
     /// Adds a row that is not in the set, and returns its number.
     pub(crate) fn insert_new(&mut self, hash: u64, row: &[u64]) -> u32 {
-        if self.index.len() == self.index.capacity() {
-            self.grow();
-        }
         let number = u32::try_from(self.rows.len()).expect("a set outgrows memory before 2^32");
+        if self.are_sorted && self.after_last(row) == Ordering::Greater {
+            self.rows.push(row);
+            return number;
+        }
+        if self.index.len() == self.index.capacity() {
+            self.make_index(self.index.capacity() + 1);
+        }
         self.rows.push(row);
         self.index.insert_unique(hash, number, has_room);
         number
     }
 
-    /// Makes a larger index from the rows in their order: looking up the row of each place of the old index takes several
-    /// times as long.
-    fn grow(&mut self) {
-        let capacity = self.index.capacity() + 1;
+    /// Compares a row with the last one. Rows are short: a call that compares memory costs more.
+    #[inline]
+    fn after_last(&self, row: &[u64]) -> Ordering {
+        match self.rows.len() {
+            0 => Ordering::Greater,
+            rows => row.iter().cmp(self.rows.row(rows - 1)),
+        }
+    }
+
+    /// Makes an index for at least this many rows from the rows in their order: looking up the row of each place of the old index
+    /// takes several times as long.
+    fn make_index(&mut self, capacity: usize) {
+        self.are_sorted = false;
+        let capacity = capacity.max(self.rows.len());
         self.index = HashTable::new();
         let mut index = HashTable::with_capacity(capacity);
         for number in 0..self.rows.len() {
@@ -186,6 +216,36 @@ mod tests {
             );
         }
         assert_eq!(set.len(), 3000);
+    }
+
+    #[test]
+    fn sorted_rows_have_no_index_until_a_smaller_one_comes() {
+        let mut set = RowSet::new(2, 0);
+        let row = |n: u64| [n / 3, n];
+        for n in 0..1000 {
+            let hash = set.hash(&row(n));
+            assert_eq!(set.insert(hash, &row(n)), (n as u32, true));
+            assert_eq!(set.insert(hash, &row(n)), (n as u32, false));
+        }
+        assert_eq!(set.index.capacity(), 0);
+        for (n, found) in [
+            (1000, None),
+            (500, Some(500)),
+            (1000, None),
+            (999, Some(999)),
+        ] {
+            assert_eq!(set.find(set.hash(&row(n)), &row(n)), found);
+        }
+        assert_eq!(set.index.len(), 1000);
+        for n in (1000..2000).rev() {
+            assert!(set.insert(set.hash(&row(n)), &row(n)).1);
+            assert!(!set.insert(set.hash(&row(n - 1000)), &row(n - 1000)).1);
+        }
+        assert_eq!(set.len(), 2000);
+        let mut empty = RowSet::new(0, 0);
+        assert_eq!(empty.find(empty.hash(&[]), &[]), None);
+        assert_eq!(empty.insert(empty.hash(&[]), &[]), (0, true));
+        assert_eq!(empty.insert(empty.hash(&[]), &[]), (0, false));
     }
 
     #[test]
