@@ -24,7 +24,7 @@ use pythia_rdf::{OwnedKey, TermId, TermKey, TermKind};
 use crate::StoreError;
 use crate::delta::{KindCounts, Quad};
 use crate::manifest::{ADDED, REMOVED, RunEntry, SegmentEntry};
-use crate::pattern::{End, GraphFilter, QuadPattern};
+use crate::pattern::{End, GraphFilter, Order, QuadPattern};
 use crate::scan;
 use crate::segment::Segment;
 use crate::segment::sealed::check_lengths;
@@ -42,7 +42,7 @@ pub use rows::{RunRows, SegmentRows};
 pub use terms::{RunTermsWriter, TermCursor};
 pub use writer::{DeviceRunWriter, EachTerm, RunOrderWriter, WrittenOrder, write_run};
 
-pub(crate) use filter::{FilterBuilder, StoredFilter, filter_bytes, hash_of};
+pub(crate) use filter::{FilterBuilder, StoredFilter, filter_bytes, hash_of, members_max};
 use terms::RunTerms;
 pub(crate) use writer::add_edge;
 
@@ -205,6 +205,16 @@ impl DeviceRun {
     /// Returns the new terms with their ids, sorted by their keys.
     pub fn terms(&self) -> Result<TermCursor<'_>, StoreError> {
         self.terms.cursor()
+    }
+
+    /// Returns the limit of the nodes and edges that the rows of an order begin with, if it is sorted by nodes.
+    fn nodes_max(&self, order: Order) -> u64 {
+        let end = match order {
+            Order::Spo => End::Subject,
+            Order::Ops => End::Object,
+            Order::Pso | Order::Pos | Order::Gpso => return 0,
+        };
+        self.nodes[end as usize].members_max()
     }
 
     /// Returns the approximate memory of the open run; pages are in the cache.

@@ -23,7 +23,7 @@ use super::orders::PerOrder;
 use super::pipeline::{Numbered, Parsed};
 use super::{LoadError, LoadOptions, LoadProgress, LoadReport};
 use crate::StoreError;
-use crate::delta::device::{DeviceRun, DeviceRunWriter};
+use crate::delta::device::{DeviceRun, DeviceRunWriter, members_max};
 use crate::delta::{KindCounts, Quad, kind_index};
 use crate::manifest::RunId;
 use crate::pattern::Order;
@@ -139,7 +139,7 @@ impl ResolvedLoad {
         let rows_max = numbered.quads().min(numbered.terms().saturating_mul(4)) + old_quads;
         let order = |order| -> Result<_, LoadError> {
             let old_rows = replaced.map(|graphs| graphs.rows(target.snapshot, order));
-            let run = writer.order(order, rows_max)?;
+            let run = writer.order(order, members_max(rows_max))?;
             Ok(ReplacingOrderWriter::new(run, old_rows))
         };
         let orders = PerOrder {

@@ -134,6 +134,11 @@ impl StoredFilter {
         held
     }
 
+    /// Returns the limit of its members: it would be larger if it had more.
+    pub(crate) fn members_max(&self) -> u64 {
+        self.blocks.len() as u64 * (BLOCK_WORDS as u64 * 32) / BITS_PER_MEMBER
+    }
+
     /// Returns its bytes of memory.
     pub(crate) fn memory_bytes(&self) -> usize {
         self.blocks.len() * size_of::<Block>()

@@ -10,11 +10,12 @@ use std::sync::Arc;
 use pythia_io::Storage;
 use pythia_rdf::{TermId, TermKey, TermKind};
 
-use super::{DeviceRun, DeviceRunWriter, RunRows, RunTermsWriter, TermCursor};
+use super::{DeviceRun, DeviceRunWriter, RunRows, RunTermsWriter, TermCursor, members_max};
 use crate::StoreError;
 use crate::loser_tree::LoserTree;
 use crate::manifest::{RunEntry, RunId};
 use crate::pace::Pace;
+use crate::pattern::Order;
 
 /// The ratio of the sizes of successive levels.
 pub const RATIO: u64 = 4;
@@ -152,10 +153,9 @@ pub fn merge(
     let terms_max = runs.iter().map(|run| run.entry().term_count()).sum();
     let mut terms = writer.terms(&first_payloads(runs)?, terms_max)?;
     merge_terms(runs, &mut terms, pace)?;
-    let rows_max = runs.iter().map(|run| run.entry().changes()).sum();
     let mut orders = Vec::new();
     for order in first.entry().orders() {
-        let mut out = writer.order(order, rows_max)?;
+        let mut out = writer.order(order, nodes_max(runs, order))?;
         let mut rows = RunRows::new(runs, order)?;
         let mut count = 0_u64;
         while let Some((row, added)) = rows.next_row()? {
@@ -168,6 +168,14 @@ pub fn merge(
         orders.push(out.finish()?);
     }
     writer.seal(terms, orders)
+}
+
+/// Returns the limit of the nodes and edges that the merged rows of an order begin with. Filters of the runs often show that they are
+/// few: a filter for two of each row would take much more memory than the merge needs otherwise.
+pub(super) fn nodes_max(runs: &[Arc<DeviceRun>], order: Order) -> u64 {
+    let rows_max = runs.iter().map(|run| run.entry().changes()).sum();
+    let of_runs: u64 = runs.iter().map(|run| run.nodes_max(order)).sum();
+    of_runs.min(members_max(rows_max))
 }
 
 /// Returns the first gap between the new terms of a run and those of the previous run: the kind, the end of the one

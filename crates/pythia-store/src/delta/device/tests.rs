@@ -7,7 +7,7 @@ use proptest::prelude::*;
 use pythia_io::{BufferPool, FaultPlan, FaultyStorage, MemoryStorage, Storage};
 use pythia_rdf::{OwnedKey, TermId, TermKey, TermKind};
 
-use super::merge::{Unmerged, due, in_the_way, level, merge};
+use super::merge::{Unmerged, due, in_the_way, level, merge, nodes_max};
 use super::*;
 use crate::manifest::{RunId, SegmentEntry, TermSpan};
 use crate::pace::Pace;
@@ -246,6 +246,11 @@ proptest! {
         }
         let sum = sum(&models);
         check_rows(&opened, &sum.quads);
+        for (order, node) in [(Order::Spo, 0), (Order::Ops, 2)] {
+            let nodes: BTreeSet<_> = sum.quads.keys().map(|quad| quad[node]).collect();
+            let edges: BTreeSet<_> = sum.quads.keys().map(|quad| (quad[node], quad[1])).collect();
+            assert!((nodes.len() + edges.len()) as u64 <= nodes_max(&opened, order));
+        }
         let pace = Pace::default();
         let entry = merge(Arc::clone(&storage), RunId(99), &opened, &pace).expect("memory");
         let merged = open(&storage, &entry);
@@ -273,6 +278,15 @@ fn some_run() -> Model {
         model.terms.insert(key, TermId::new(TermKind::Iri, 7 + n));
     }
     model
+}
+
+#[test]
+fn few_nodes_are_expected_where_the_filters_of_the_runs_have_few() {
+    let storage = memory();
+    let entry = some_run().write(&storage, 1).expect("memory");
+    let runs = [open(&storage, &entry)];
+    assert!((2 * 600..=2 * 2 * 600).contains(&nodes_max(&runs, Order::Spo)));
+    assert!((2 * 9..100).contains(&nodes_max(&runs, Order::Ops)));
 }
 
 #[test]

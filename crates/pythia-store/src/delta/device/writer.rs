@@ -53,14 +53,14 @@ impl DeviceRunWriter {
         Ok(RunTermsWriter::new(added.dictionary(1)?, first, terms_max))
     }
 
-    /// Returns the writer of one of the orders, of at most this many rows.
-    pub fn order(&self, order: Order, rows_max: u64) -> Result<RunOrderWriter, StoreError> {
+    /// Returns the writer of one of the orders, whose rows begin with at most this many nodes and edges.
+    pub fn order(&self, order: Order, nodes_max: u64) -> Result<RunOrderWriter, StoreError> {
         let [added, removed] = self.segments();
         let by_node = matches!(order, Order::Spo | Order::Ops);
         Ok(RunOrderWriter {
             added: added.order(order)?,
             removed: removed.order(order)?,
-            nodes: by_node.then(|| FilterBuilder::new(members_max(rows_max))),
+            nodes: by_node.then(|| FilterBuilder::new(nodes_max)),
             last: None,
         })
     }
@@ -211,7 +211,7 @@ pub fn write_run<R: Iterator<Item = Result<([u64; 4], bool), StoreError>>>(
     let mut out = writer.terms(first, count)?;
     terms(&mut |key, id| out.push(key, id))?;
     let write = |order: Order| {
-        let mut out = writer.order(order, rows_max)?;
+        let mut out = writer.order(order, members_max(rows_max))?;
         for row in rows(order)? {
             let (row, added) = row?;
             out.push(row, added)?;
