@@ -2,8 +2,8 @@
 //!
 //! By default the allocator returns freed pages to the system after a second. Queries use the same buffers again and again, and
 //! a page that was returned is faulted in again; with several threads each return also interrupts the other cores. So a
-//! process that answers queries keeps pages for ten seconds. Loads and rewrites use large buffers in turn, and would have
-//! twice as much memory resident as they hold: they return pages after a tenth of a second.
+//! process that answers queries keeps pages for ten seconds. The commands that load or rewrite a store use large buffers
+//! in turn, and would have much more memory resident than they hold: they return pages after a tenth of a second.
 
 use std::ffi::{c_int, c_long};
 

@@ -123,7 +123,7 @@ impl Batch {
         found
     }
 
-    /// Like [`Self::gather`], of a batch that has no other use. Its columns are kept if `rows` are all of its rows in order, as
+    /// Like [`Self::gather`], for a batch that is not needed afterwards. Its columns are kept if `rows` are all of its rows in order, as
     /// they are when each solution has one match.
     pub(crate) fn pick(mut self, rows: &[u32], live: &Slots) -> Self {
         if !self.are_all(rows) {

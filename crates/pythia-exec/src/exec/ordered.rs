@@ -34,7 +34,7 @@ const LONG: Duration = Duration::from_millis(1);
 /// Part of the memory that is left which results may take while they wait to be returned, and the limits of it in bytes.
 const AHEAD_PART: usize = 32;
 const AHEAD_BYTES: (usize, usize) = (64 << 10, 8 << 20);
-/// Part of the memory that is left which what the work of helpers holds may take.
+/// The state of the helpers' work may take one of this many parts of the memory that is left.
 const HELD_PART: usize = 8;
 
 /// A sequence of items, made one after the other by any thread.

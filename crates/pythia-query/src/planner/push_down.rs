@@ -308,8 +308,12 @@ fn is_test_of_ids(filter: &Expression) -> bool {
             | Function::IsTriple
             | Function::IsNumeric
             | Function::StrStarts,
-            _,
-        ) => true,
+            arguments,
+        ) => match &arguments[..] {
+            [E::FunctionCall(Function::Str, term), ..] => matches!(term[..], [E::Variable(_)]),
+            [first, ..] => matches!(first, E::Variable(_)),
+            [] => false,
+        },
         _ => false,
     }
 }
@@ -317,16 +321,12 @@ fn is_test_of_ids(filter: &Expression) -> bool {
 /// Returns whether a step reads ranges of the ids for which a filter is true. The filter then keeps nearly all solutions.
 pub(super) fn is_read_in_ranges(filter: &SlotExpression, steps: &[Step]) -> bool {
     let expression = &filter.source.expression;
+    let [tested] = filter.slots[..] else {
+        return false;
+    };
     let reads = |step: &Step| match &step.kind {
-        StepKind::Ranges(pattern, order, _) => {
-            let sorted = match order {
-                Order::Pso => pattern.subject,
-                _ => pattern.object,
-            };
-            filter.slots[..]
-                .iter()
-                .all(|slot| sorted == Position::New(*slot))
-        }
+        StepKind::Ranges(pattern, Order::Pso, _) => pattern.subject == Position::New(tested),
+        StepKind::Ranges(pattern, Order::Pos, _) => pattern.object == Position::New(tested),
         _ => false,
     };
     names_ids(expression) && is_test_of_ids(expression) && steps.iter().any(reads)

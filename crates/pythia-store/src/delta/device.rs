@@ -207,7 +207,7 @@ impl DeviceRun {
         self.terms.cursor()
     }
 
-    /// Returns the limit of the nodes and edges that the rows of an order begin with, if it is sorted by nodes.
+    /// Returns an upper limit on the number of nodes and edges that the rows of an order begin with, if it is sorted by nodes.
     fn nodes_max(&self, order: Order) -> u64 {
         let end = match order {
             Order::Spo => End::Subject,

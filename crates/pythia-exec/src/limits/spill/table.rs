@@ -86,8 +86,8 @@ impl RowSet {
             self.rows.push(row);
             return number;
         }
-        if self.index.len() == self.index.capacity() {
-            self.make_index(self.index.capacity() + 1);
+        if self.are_sorted || self.index.len() == self.index.capacity() {
+            self.make_index(self.rows.len().max(self.index.capacity()) + 1);
         }
         self.rows.push(row);
         self.index.insert_unique(hash, number, has_room);

@@ -134,7 +134,7 @@ impl StoredFilter {
         held
     }
 
-    /// Returns the limit of its members: it would be larger if it had more.
+    /// Returns an upper limit on the number of its members, unless more were added than it was made for.
     pub(crate) fn members_max(&self) -> u64 {
         self.blocks.len() as u64 * (BLOCK_WORDS as u64 * 32) / BITS_PER_MEMBER
     }

@@ -170,8 +170,9 @@ pub fn merge(
     writer.seal(terms, orders)
 }
 
-/// Returns the limit of the nodes and edges that the merged rows of an order begin with. Filters of the runs often show that they are
-/// few: a filter for two of each row would take much more memory than the merge needs otherwise.
+/// Returns an upper limit on the number of nodes and edges that the merged rows of an order begin with. The filters of the runs often
+/// show that they are few: a filter for two of each row would take much more memory than the merge needs otherwise. A run whose
+/// filter has too many members, as a load may write it, makes one that is no better.
 pub(super) fn nodes_max(runs: &[Arc<DeviceRun>], order: Order) -> u64 {
     let rows_max = runs.iter().map(|run| run.entry().changes()).sum();
     let of_runs: u64 = runs.iter().map(|run| run.nodes_max(order)).sum();
