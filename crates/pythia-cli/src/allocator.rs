@@ -1,7 +1,7 @@
 //! The process's allocator, and how long it keeps freed memory.
 //!
-//! By default the allocator returns freed pages to the system after a second. Queries use the same buffers again and again, and
-//! a page that was returned is faulted in again; with several threads each return also interrupts the other cores. So a
+//! By default the allocator returns freed pages to the system after a second. Queries use the same buffers again and again:
+//! a page that was returned costs a fault when it is used again, and returning it interrupts the other cores. So a
 //! process that answers queries keeps pages for ten seconds. The commands that load or rewrite a store use large buffers
 //! in turn, and would have much more memory resident than they hold: they return pages after a tenth of a second.
 
@@ -13,7 +13,7 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 /// `mi_option_purge_delay` of mimalloc.h, and its default in milliseconds.
 const PURGE_DELAY: c_int = 15;
 const DEFAULT_MS: c_long = 1000;
-/// How long queries keep freed memory, and how long other commands do.
+/// Delays in milliseconds: of processes that answer queries, and of others.
 const QUERIES_MS: c_long = 10_000;
 const OTHERS_MS: c_long = 100;
 

@@ -385,7 +385,7 @@ impl Expand {
             }
     }
 
-    /// Returns the solutions of rows and links. `is_over` if no others of the rows that are expanded follow.
+    /// Returns the solutions of rows and links. They are the last ones of the expanded rows if `is_over`.
     fn output(&mut self, rows: &[u32], links: &[u32], is_over: bool) -> Batch {
         let mut batch = match is_over && self.position == self.current.rows {
             true => std::mem::take(&mut self.current).pick(rows, &self.live),

@@ -162,7 +162,7 @@ impl<I: Items, W: Work<Item = I::Item>> Ordered<I, W> {
         }
     }
 
-    /// Limits the helpers so that what each thread's work holds, about `bytes`, is little of the memory that is left.
+    /// Limits the number of helpers, the work of each of which holds about `bytes`, to what a part of the memory left is enough for.
     pub(crate) fn with_held(mut self, bytes: usize, governor: &Governor) -> Self {
         self.helpers_max = governor.memory_left() / HELD_PART / bytes.max(1);
         self
