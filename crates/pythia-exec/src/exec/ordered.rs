@@ -168,6 +168,17 @@ impl<I: Items, W: Work<Item = I::Item>> Ordered<I, W> {
         self
     }
 
+    /// Lets helpers come from the first item on: the query has run long before.
+    pub(crate) fn at_once(mut self) -> Self {
+        self.is_long = true;
+        self
+    }
+
+    /// Returns whether the work took long enough for helpers.
+    pub(crate) fn is_long(&self) -> bool {
+        self.is_long
+    }
+
     /// Goes on with more items, about `expected` of them. All results of those before were returned.
     pub(crate) fn go_on(&mut self, expected: usize, add: impl FnOnce(&mut I)) {
         let mut items = self.shared.items.lock();
@@ -212,6 +223,7 @@ impl<I: Items, W: Work<Item = I::Item>> Ordered<I, W> {
                 Some(own) if own.number == first => {
                     drop(state);
                     if let Some(result) = shared.step(own) {
+                        self.look_for_helper();
                         return Ok(Some(result));
                     }
                     self.end_own();
@@ -240,15 +252,35 @@ impl<I: Items, W: Work<Item = I::Item>> Ordered<I, W> {
 
     /// Takes the next item, and a helper if the work takes long.
     fn take_item(&mut self) {
-        let now = Instant::now();
-        let started = *self.started.get_or_insert(now);
+        self.started.get_or_insert_with(Instant::now);
         self.own = self.shared.take_item();
-        let Some(own) = &self.own else {
-            return;
+        self.is_long |= self.takes_long();
+        if self.is_long {
+            self.take_helper_for_next();
+        }
+    }
+
+    /// Takes a helper if the work takes long since the last result.
+    fn look_for_helper(&mut self) {
+        if !self.is_long && self.takes_long() {
+            self.is_long = true;
+            self.take_helper_for_next();
+        }
+    }
+
+    /// Returns whether the work has taken long, and goes on.
+    fn takes_long(&self) -> bool {
+        let (Some(own), Some(started)) = (&self.own, self.started) else {
+            return false;
         };
-        self.is_long |= is_long(now.duration_since(started), own.number, self.expected);
-        // For the last item a helper would come too late.
-        if self.is_long && own.number + 1 < self.expected {
+        is_long(started.elapsed(), own.number, self.expected)
+    }
+
+    /// Takes a helper. For the last item it would come too late.
+    fn take_helper_for_next(&self) {
+        if let Some(own) = &self.own
+            && own.number + 1 < self.expected
+        {
             self.take_helper();
         }
     }

@@ -7,6 +7,8 @@
 //! A pattern's pipeline is cut behind the first step with many solutions, and behind the last that works on all of them
 //! together. If the pattern takes its solutions from an input, these are cut. See [`super::ordered`] for the threads.
 
+use std::mem;
+use std::ops::Range;
 use std::sync::Arc;
 
 use arrow::array::RecordBatch;
@@ -34,6 +36,13 @@ const PIECE_ROWS: f64 = 65_536.0;
 /// Minimum and maximum number of solutions of a piece. Steps look up many of them together.
 const PIECE_ROWS_MIN: f64 = 64.0;
 const PIECE_ROWS_MAX: f64 = 8_192.0;
+/// The first and the last of many pieces are as small as one of this many parts of the others, so that helpers soon have some, and that
+/// all threads end at about the same time.
+const SMALLER: usize = 8;
+/// Minimum number of such pieces: with fewer, what each piece costs would count for more.
+const MANY_PIECES: f64 = 4.0;
+/// A piece has at most one of this many parts of the solutions that are still expected.
+const LEFT: usize = 4;
 /// Bytes that a step holds between batches: the rows that a scan has read, or its buffers.
 const STEP_BYTES: usize = 64 << 10;
 /// Maximum number of solutions of an input that are cut together, and the number of pieces. Those of the first batch are
@@ -51,10 +60,55 @@ pub(super) type Pieces = Ordered<First, Others>;
 pub(super) struct Cut {
     /// Number of steps before it.
     first: usize,
-    /// Number of solutions of a piece.
-    rows: usize,
-    /// Estimated number of pieces.
-    pieces: usize,
+    sizes: Sizes,
+}
+
+/// The sizes of pieces, one after the other.
+#[derive(Clone, Copy)]
+struct Sizes {
+    /// Minimum and maximum number of solutions of a piece.
+    least: usize,
+    most: usize,
+    /// Estimated number of all solutions.
+    expected: usize,
+    /// Number of solutions of the pieces so far.
+    given: usize,
+}
+
+impl Sizes {
+    /// Returns sizes that are all equal.
+    fn equal(rows: usize) -> Self {
+        Self {
+            least: rows,
+            most: rows,
+            expected: 0,
+            given: 0,
+        }
+    }
+
+    /// Returns the estimated number of pieces.
+    fn pieces(&self) -> usize {
+        self.expected.div_ceil(self.most) + self.most / self.least - 1
+    }
+
+    /// Returns the number of solutions of the next piece, if there are that many.
+    fn next(&self) -> usize {
+        let shrinking = match self.expected.saturating_sub(self.given) {
+            // More come than were expected.
+            0 => self.most,
+            left => left.div_ceil(LEFT),
+        };
+        self.given.min(shrinking).clamp(self.least, self.most)
+    }
+
+    /// Cuts the next piece off some solutions. Returns where it ends; the rest is cut into pieces of about the same size.
+    fn cut(&mut self, solutions: Range<usize>) -> usize {
+        let size = self.next();
+        let pieces = (solutions.len() + size / 2) / size;
+        let rows = solutions.len().div_ceil(pieces.max(1));
+        self.given += rows;
+        solutions.start + rows
+    }
 }
 
 impl Cut {
@@ -84,12 +138,16 @@ pub(super) fn cut(steps: &[Step], least: usize, context: &QueryContext) -> Optio
         .fold(1.0, |most: f64, step| most.max(step.rows));
     let cut = steps[first - 1].rows;
     let rows = (cut * PIECE_ROWS / most).clamp(PIECE_ROWS_MIN, PIECE_ROWS_MAX);
-    let pieces = (cut / rows).ceil() as usize;
-    (pieces > 1).then_some(Cut {
-        first,
-        rows: rows as usize,
-        pieces,
-    })
+    let sizes = Sizes {
+        least: match cut >= MANY_PIECES * rows {
+            true => rows as usize / SMALLER,
+            false => rows as usize,
+        },
+        most: rows as usize,
+        expected: cut as usize,
+        given: 0,
+    };
+    (cut > rows).then_some(Cut { first, sizes })
 }
 
 /// Returns the join whose solutions may wait for others, if it is likely that their nodes are then read from a column, on all cores, and
@@ -177,7 +235,7 @@ pub(super) fn pieces_of(
     let width = pattern.slots.len();
     let first = First {
         pipeline,
-        rows: cut.rows,
+        sizes: cut.sizes,
         current: given.unwrap_or_default(),
         given: 0,
     };
@@ -190,7 +248,8 @@ pub(super) fn pieces_of(
         schema: Arc::clone(&schema),
         context: Arc::clone(&query),
     };
-    Ordered::new(first, cut.pieces, others, context.governor()).with_held(held, context.governor())
+    let governor = context.governor();
+    Ordered::new(first, cut.sizes.pieces(), others, governor).with_held(held, governor)
 }
 
 /// A pattern whose input is cut.
@@ -215,8 +274,7 @@ impl FedPieces {
     ) -> Self {
         let cut = Cut {
             first: 0,
-            rows: INPUT_PIECE_MIN,
-            pieces: 0,
+            sizes: Sizes::equal(INPUT_PIECE_MIN),
         };
         let nothing = (Pipeline::new(Vec::new(), context), None);
         Self {
@@ -258,8 +316,7 @@ impl FedPieces {
 /// The first steps, whose solutions are cut.
 pub(super) struct First {
     pipeline: Pipeline,
-    /// Number of solutions of a piece.
-    rows: usize,
+    sizes: Sizes,
     current: Batch,
     /// Number of the current solutions that were given out.
     given: usize,
@@ -268,7 +325,8 @@ pub(super) struct First {
 impl First {
     /// Takes solutions of an input, to be cut into pieces of this many.
     fn take(&mut self, solutions: Batch, rows: usize) {
-        (self.current, self.given, self.rows) = (solutions, 0, rows);
+        (self.current, self.given) = (solutions, 0);
+        self.sizes = Sizes::equal(rows);
     }
 }
 
@@ -276,21 +334,18 @@ impl Items for First {
     type Item = Batch;
 
     fn next(&mut self) -> Result<Option<Batch>, QueryError> {
-        if self.given == self.current.rows {
+        while self.given == self.current.rows {
             self.given = 0;
-            self.current = match self.pipeline.next()? {
-                Some(batch) if batch.rows <= self.rows => {
-                    self.current = Batch::default();
-                    return Ok(Some(batch));
-                }
-                Some(batch) => batch,
-                None => {
-                    self.current = Batch::default();
-                    return Ok(None);
-                }
-            };
+            self.current = Batch::default();
+            match self.pipeline.next()? {
+                Some(batch) => self.current = batch,
+                None => return Ok(None),
+            }
         }
-        let end = (self.given + self.rows).min(self.current.rows);
+        let end = self.sizes.cut(self.given..self.current.rows);
+        if end - self.given == self.current.rows {
+            return Ok(Some(mem::take(&mut self.current)));
+        }
         let piece = self.current.slice(self.given, end);
         self.given = end;
         Ok(Some(piece))
@@ -323,5 +378,47 @@ impl Work for Others {
 
     fn bytes(solutions: &RecordBatch) -> usize {
         solutions.num_rows() * solutions.num_columns() * size_of::<u64>()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Returns the sizes of the pieces of solutions that come in batches.
+    fn sizes(mut sizes: Sizes, batches: &[usize]) -> Vec<usize> {
+        let mut pieces = Vec::new();
+        for &rows in batches {
+            let mut start = 0;
+            while start < rows {
+                let end = sizes.cut(start..rows);
+                pieces.push(end - start);
+                start = end;
+            }
+        }
+        pieces
+    }
+
+    #[test]
+    fn the_first_and_the_last_pieces_are_small() {
+        let expecting = |expected| Sizes {
+            least: 100,
+            most: 800,
+            expected,
+            given: 0,
+        };
+        assert_eq!(
+            sizes(expecting(6000), &[6000]),
+            [
+                100, 100, 200, 400, 743, 743, 743, 743, 557, 418, 314, 235, 176, 132, 99, 99, 99,
+                99
+            ]
+        );
+        let more_than_expected = sizes(expecting(100), &[5000]);
+        assert_eq!(more_than_expected[..4], [100, 100, 200, 384]);
+        assert!(more_than_expected.len() < 12, "{more_than_expected:?}");
+        let in_batches = sizes(expecting(1_000_000), &[1000, 1000, 1000]);
+        assert_eq!(in_batches, [100, 100, 200, 300, 300, 1000, 1000]);
+        assert_eq!(sizes(Sizes::equal(300), &[1000, 200]), [334, 333, 333, 200]);
     }
 }

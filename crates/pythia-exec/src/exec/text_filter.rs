@@ -144,7 +144,7 @@ pub(super) fn true_in_order_of_terms(
     });
     let views: Vec<&[u64]> = views.collect();
     let compiled = expression.compiled();
-    let found = compiled.filter(&views, different.len(), &context.evaluation)?;
+    let found = compiled.filter_sorted(&views, different.len(), &context.evaluation)?;
     Ok(place
         .into_iter()
         .map(|place| found[place as usize])

@@ -406,7 +406,7 @@ impl Accumulator {
             }
             Accumulated::Sum(sums, _) => {
                 let sums = &sums[groups];
-                let made = in_ranges(sums.len(), context, |groups| {
+                let made = in_ranges(sums.len(), PART_ROWS, context, |groups| {
                     let outcomes = sums[groups].iter().map(|sum| sum.outcome(is_average));
                     Ok(outcomes.map(Made::of).collect::<Vec<_>>())
                 })?;

@@ -153,7 +153,7 @@ impl CompiledExpression {
         rows: usize,
         context: &EvaluationContext,
     ) -> Result<Vec<u64>, QueryError> {
-        self.in_parts(columns, rows, context, |columns, rows| {
+        self.in_parts(columns, rows, PART_ROWS, context, |columns, rows| {
             let mut evaluator = Evaluator::new(columns, context);
             let column = evaluator.evaluate(&self.node, Rows::All(rows))?;
             column.into_ids(rows, context)
@@ -186,18 +186,43 @@ impl CompiledExpression {
         rows: usize,
         context: &EvaluationContext,
     ) -> Result<Vec<bool>, QueryError> {
-        self.in_parts(columns, rows, context, |columns, rows| {
+        self.filter_in_parts(columns, rows, PART_ROWS, context)
+    }
+
+    /// Returns which rows have a true effective boolean value. The rows are in the order of their terms, so that small parts of
+    /// them read no page of the dictionary more often.
+    pub fn filter_sorted(
+        &self,
+        columns: &[&[u64]],
+        rows: usize,
+        context: &EvaluationContext,
+    ) -> Result<Vec<bool>, QueryError> {
+        let part_rows = rows
+            .div_ceil(SORTED_PARTS)
+            .clamp(SORTED_ROWS_MIN, PART_ROWS);
+        self.filter_in_parts(columns, rows, part_rows, context)
+    }
+
+    fn filter_in_parts(
+        &self,
+        columns: &[&[u64]],
+        rows: usize,
+        part_rows: usize,
+        context: &EvaluationContext,
+    ) -> Result<Vec<bool>, QueryError> {
+        self.in_parts(columns, rows, part_rows, context, |columns, rows| {
             let mut evaluator = Evaluator::new(columns, context);
             let truths = evaluator.truths(&self.node, Rows::All(rows))?;
             Ok(truths.into_iter().map(|truth| truth == TRUE).collect())
         })
     }
 
-    /// Evaluates parts of the rows, on all free cores if that may take long, and returns the values of all rows.
+    /// Evaluates parts of that many rows, on all free cores if that may take long, and returns the values of all rows.
     fn in_parts<T: Send>(
         &self,
         columns: &[&[u64]],
         rows: usize,
+        part_rows: usize,
         context: &EvaluationContext,
         evaluate: impl Fn(&[&[u64]], usize) -> Result<Vec<T>, QueryError> + Sync,
     ) -> Result<Vec<T>, QueryError> {
@@ -213,7 +238,7 @@ impl CompiledExpression {
             }
             return Ok(values);
         }
-        for mut part in in_ranges(rows, context, evaluate)? {
+        for mut part in in_ranges(rows, part_rows, context, evaluate)? {
             values.append(&mut part);
         }
         Ok(values)
@@ -228,18 +253,24 @@ impl CompiledExpression {
 /// Number of rows of the parts in which large batches are evaluated. Parts bound the texts held at once,
 /// and the deadline is checked between them. Smaller ones would read a page of the dictionary more often.
 const PART_ROWS: usize = 4096;
-/// Evaluates parts of the rows on all free cores, and returns what was made of each. If memory does not suffice for several
+/// Number of parts of rows in the order of their terms, so that all threads end at about the same time, and the minimum number of rows of
+/// a part.
+const SORTED_PARTS: usize = 32;
+const SORTED_ROWS_MIN: usize = 2048;
+
+/// Evaluates parts of that many rows on all free cores, and returns what was made of each. If memory does not suffice for several
 /// parts at once, it evaluates one after the other.
 fn in_ranges<T: Send>(
     rows: usize,
+    part_rows: usize,
     context: &EvaluationContext,
     evaluate: impl Fn(Range<usize>) -> Result<T, QueryError> + Sync,
 ) -> Result<Vec<T>, QueryError> {
-    if rows <= PART_ROWS {
+    if rows <= part_rows {
         return Ok(vec![evaluate(0..rows)?]);
     }
-    let parts = rows.div_ceil(PART_ROWS);
-    let part = |part: usize| evaluate(part * PART_ROWS..((part + 1) * PART_ROWS).min(rows));
+    let parts = rows.div_ceil(part_rows);
+    let part = |part: usize| evaluate(part * part_rows..((part + 1) * part_rows).min(rows));
     match fork(context.governor().cores(), parts, part) {
         Err(QueryError::Memory(_)) => (0..parts).map(part).collect(),
         done => done,

@@ -20,10 +20,10 @@ use pythia_rdf::{TermId, TermKind};
 use super::column::Column;
 use super::context::EvaluationContext;
 use super::decoded::Decoded;
-use super::in_ranges;
 use super::number::Number;
 use super::temporal::Temporal;
 use super::value::Value;
+use super::{PART_ROWS, in_ranges};
 use crate::error::QueryError;
 use crate::limits::fork::fork;
 
@@ -146,7 +146,7 @@ impl SortKeys {
             keys.write(columns, encodings, 0..rows, &decoded);
             return Ok(());
         }
-        let parts = in_ranges(rows, context, |rows| {
+        let parts = in_ranges(rows, PART_ROWS, context, |rows| {
             let mut part = Keys::default();
             part.write(columns, encodings, rows, &decoded);
             Ok(part)

@@ -199,3 +199,27 @@ fn helpers_come_when_the_work_is_long_or_much_is_left() {
     // Nobody knows how many items there are, and the first took long.
     assert!(is_long(Duration::from_secs(100), 1, usize::MAX));
 }
+
+#[test]
+fn helpers_come_during_the_first_item_or_at_once() {
+    let cores = cores(2);
+    let query = cores.compute();
+    // Number 6 gives six results, 180 microseconds each.
+    let (mut ordered, _) = repeats(6..400, None, &cores);
+    for time in 0..6 {
+        assert_eq!(ordered.next().unwrap(), Some((6, time)));
+    }
+    assert!(
+        ordered.is_long() && cores.jobs() > 0,
+        "more than 300 microseconds have gone by"
+    );
+    drop((ordered, query));
+
+    let cores = self::cores(2);
+    let query = cores.compute();
+    let (ordered, _) = repeats(1..400, None, &cores);
+    let mut ordered = ordered.at_once();
+    assert_eq!(ordered.next().unwrap(), Some((1, 0)));
+    assert_eq!(cores.jobs(), 1);
+    drop((ordered, query));
+}

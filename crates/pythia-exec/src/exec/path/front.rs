@@ -13,6 +13,10 @@ use crate::limits::governor::{Governor, Held};
 /// Number of visits from which on a part is not made larger.
 const VISITS_MAX: u64 = 1 << 20;
 
+/// The visits that are looked at to estimate an average: a number of stretches, and the words of a stretch.
+const STRETCHES: usize = 16;
+const STRETCH: usize = 4096;
+
 /// Visits to continue from, sorted by state, node and start.
 pub(super) struct Front {
     grouping: Grouping,
@@ -32,14 +36,14 @@ impl Front {
 
     /// Returns the visits in each state.
     pub(super) fn by_state(&self) -> Vec<Range<usize>> {
-        let mut end = 0;
-        let states = self.visits.chunk_by(|a, b| a.state == b.state);
+        let mut states = Vec::new();
+        let mut start = 0;
+        while let Some(first) = self.visits.get(start) {
+            let same = self.visits[start..].partition_point(|visits| visits.state == first.state);
+            states.push(start..start + same);
+            start += same;
+        }
         states
-            .map(|visits| {
-                end += visits.len();
-                end - visits.len()..end
-            })
-            .collect()
     }
 
     /// Returns the state of some visits.
@@ -87,16 +91,25 @@ impl Front {
         })
     }
 
-    /// Returns the average number of starts, of 64, that visit a node together. The visits are grouped by nodes.
+    /// Returns the average number of starts, of 64, that visit a node together, estimated on some of the visits. The visits are
+    /// grouped by nodes.
     pub(super) fn starts_per_node(&self) -> f64 {
         let is_together = |a: &Visits, b: &Visits| {
             (a.state, a.node, a.start >> 6) == (b.state, b.node, b.start >> 6)
         };
-        let together = self.visits.chunk_by(is_together);
-        let nodes: u64 = together
-            .map(|visits| u64::from(union(visits).count_ones()))
-            .sum();
-        count_visits(&self.visits) as f64 / nodes.max(1) as f64
+        let stretches = self.visits.len().div_ceil(STRETCH);
+        let (mut visits, mut nodes) = (0, 0);
+        for some in self
+            .visits
+            .chunks(STRETCH)
+            .step_by(stretches.div_ceil(STRETCHES).max(1))
+        {
+            let together = some.chunk_by(is_together);
+            let counts = together.map(|visits| u64::from(union(visits).count_ones()));
+            nodes += counts.sum::<u64>();
+            visits += count_visits(some);
+        }
+        visits as f64 / nodes.max(1) as f64
     }
 
     /// Groups the visits in another way.

@@ -29,7 +29,8 @@ const NODES: usize = 1024;
 /// Minimum number of nodes whose links are read together, and the expected number of links from which on they are fewer.
 const NODES_MIN: usize = 16;
 const LINKS: f64 = 131_072.0;
-/// Number of nodes of a part of a column that is read by one thread. Fronts of more nodes are divided.
+/// Number of rows of a part of a column that is read by one thread, and the maximum number of its nodes.
+const COLUMN_ROWS: u64 = 32_768;
 const COLUMN_NODES: usize = 8192;
 /// Number of visits that are added together, if there are many.
 const ARRIVING: usize = 1 << 15;
@@ -108,6 +109,8 @@ pub(super) struct Wave<'a> {
     /// Number of nodes that the search is from.
     starts: usize,
     visited: Visited,
+    /// True once the search has taken long enough for helpers.
+    is_long: bool,
 }
 
 /// The number of words of visits that a step may make before it is better to group the visits by starts, and to begin the
@@ -157,6 +160,7 @@ impl<'a> Wave<'a> {
             graphs: graphs.into(),
             starts,
             visited: Visited::new(Grouping::Nodes, context.governor()),
+            is_long: false,
         }
     }
 
@@ -280,11 +284,16 @@ impl<'a> Wave<'a> {
             let parts = self.parts(&mut reading, visits, nodes)?;
             let count = parts.len();
             let (mut parts, reading) = (parts.into_iter(), Arc::new(reading));
-            let flow = match nodes > COLUMN_NODES {
+            let flow = match count > 1 {
                 true => {
                     let links = move || Links::new(&reading);
                     let mut found = Ordered::new(parts, count, links, self.context.governor());
-                    self.follow(|| found.next(), limit, arrived)?
+                    if self.is_long {
+                        found = found.at_once();
+                    }
+                    let flow = self.follow(|| found.next(), limit, arrived)?;
+                    self.is_long |= found.is_long();
+                    flow
                 }
                 false => {
                     let mut links = Links::new(&reading);
@@ -317,16 +326,15 @@ impl<'a> Wave<'a> {
         nodes: usize,
     ) -> Result<Vec<Part>, QueryError> {
         let (mut parts, mut expanded) = (Vec::new(), Vec::new());
-        // Each part reads all graphs.
-        let column_nodes = COLUMN_NODES.saturating_mul(self.graphs.len().max(1));
         let mut links: f64 = 1.0;
         for (place, transition) in reading.transitions.iter().enumerate() {
-            if self.is_scan_cheaper(transition, nodes)? {
-                let columns = reading.front.divide(visits.clone(), column_nodes);
+            if let Some(rows) = self.cheaper_column(transition, nodes)? {
+                let columns = self.column_nodes(rows, nodes);
+                let columns = reading.front.divide(visits.clone(), columns);
                 parts.extend(columns.map(|visits| Part::Column(place, visits)));
             } else {
                 expanded.push(place);
-                if nodes > COLUMN_NODES {
+                if nodes > NODES_MIN {
                     let (edges, starts) = transition.counts(self.context.counts())?;
                     links = links.max(edges / starts.max(1.0));
                 }
@@ -368,14 +376,27 @@ impl<'a> Wave<'a> {
         self.visit_all(&arriving, arrived).map(Some)
     }
 
-    /// Returns whether reading all links of a predicate costs less than visiting the tuples of this many
+    /// Returns the number of rows of a predicate's column, if reading all of it costs less than visiting the tuples of this many
     /// nodes.
-    fn is_scan_cheaper(&self, transition: &Transition, nodes: usize) -> Result<bool, QueryError> {
+    fn cheaper_column(
+        &self,
+        transition: &Transition,
+        nodes: usize,
+    ) -> Result<Option<u64>, QueryError> {
         let Edges::Predicate(predicate) = transition.edges else {
-            return Ok(false);
+            return Ok(None);
         };
         let counts = self.context.counts().predicate(predicate)?;
-        Ok(counts.is_some_and(|counts| counts.quads <= nodes as u64 * ROWS_PER_VISIT))
+        let rows = counts.map(|counts| counts.quads);
+        Ok(rows.filter(|rows| *rows <= nodes as u64 * ROWS_PER_VISIT))
+    }
+
+    /// Returns the number of nodes of a part of a column that has this many rows.
+    fn column_nodes(&self, rows: u64, nodes: usize) -> usize {
+        let parts = rows.div_ceil(COLUMN_ROWS).max(1);
+        let of_part = nodes.div_ceil(parts as usize).min(COLUMN_NODES);
+        // Each part reads all graphs.
+        of_part.saturating_mul(self.graphs.len().max(1))
     }
 }
 
