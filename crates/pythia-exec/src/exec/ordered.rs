@@ -192,6 +192,8 @@ impl<I: Items, W: Work<Item = I::Item>> Ordered<I, W> {
 
     /// Returns the next result, or `None` after the last.
     pub(crate) fn next(&mut self) -> Result<Option<W::Output>, QueryError> {
+        // The reader wants more. For the first result alone, a helper would often come in vain.
+        self.look_for_helper();
         let shared = Arc::clone(&self.shared);
         loop {
             let mut state = shared.state.lock();
@@ -223,7 +225,6 @@ impl<I: Items, W: Work<Item = I::Item>> Ordered<I, W> {
                 Some(own) if own.number == first => {
                     drop(state);
                     if let Some(result) = shared.step(own) {
-                        self.look_for_helper();
                         return Ok(Some(result));
                     }
                     self.end_own();
@@ -252,28 +253,33 @@ impl<I: Items, W: Work<Item = I::Item>> Ordered<I, W> {
 
     /// Takes the next item, and a helper if the work takes long.
     fn take_item(&mut self) {
-        self.started.get_or_insert_with(Instant::now);
+        // What it takes to make the first item does not count.
+        let now = Instant::now();
+        let started = *self.started.get_or_insert(now);
         self.own = self.shared.take_item();
-        self.is_long |= self.takes_long();
+        self.note_time(now.duration_since(started));
         if self.is_long {
             self.take_helper_for_next();
         }
     }
 
-    /// Takes a helper if the work takes long since the last result.
+    /// Takes a helper within an item, if the work takes long.
     fn look_for_helper(&mut self) {
-        if !self.is_long && self.takes_long() {
-            self.is_long = true;
-            self.take_helper_for_next();
+        if let Some(started) = self.started
+            && !self.is_long
+        {
+            self.note_time(started.elapsed());
+            if self.is_long {
+                self.take_helper_for_next();
+            }
         }
     }
 
-    /// Returns whether the work has taken long, and goes on.
-    fn takes_long(&self) -> bool {
-        let (Some(own), Some(started)) = (&self.own, self.started) else {
-            return false;
-        };
-        is_long(started.elapsed(), own.number, self.expected)
+    /// Notes whether the work has taken long, and goes on.
+    fn note_time(&mut self, time: Duration) {
+        if let Some(own) = &self.own {
+            self.is_long |= is_long(time, own.number, self.expected);
+        }
     }
 
     /// Takes a helper. For the last item it would come too late.

@@ -33,7 +33,7 @@ use crate::plan::step::{Access, Step, StepKind};
 const CUT_ROWS: f64 = 256.0;
 /// Estimated number of solutions that the other steps make of a piece.
 const PIECE_ROWS: f64 = 65_536.0;
-/// Minimum and maximum number of solutions of a piece. Steps look up many of them together.
+/// Minimum and maximum number of solutions of a piece, about, but for smaller ones. Steps look up many of them together.
 const PIECE_ROWS_MIN: f64 = 64.0;
 const PIECE_ROWS_MAX: f64 = 8_192.0;
 /// The first and the last of many pieces are as small as one of this many parts of the others, so that helpers soon have some, and that
@@ -66,7 +66,7 @@ pub(super) struct Cut {
 /// The sizes of pieces, one after the other.
 #[derive(Clone, Copy)]
 struct Sizes {
-    /// Minimum and maximum number of solutions of a piece.
+    /// Minimum and maximum number of solutions of a piece, before batches are divided evenly.
     least: usize,
     most: usize,
     /// Estimated number of all solutions.
@@ -101,7 +101,7 @@ impl Sizes {
         self.given.min(shrinking).clamp(self.least, self.most)
     }
 
-    /// Cuts the next piece off some solutions. Returns where it ends; the rest is cut into pieces of about the same size.
+    /// Cuts the next piece off some solutions, so that no small rest is left. Returns where it ends.
     fn cut(&mut self, solutions: Range<usize>) -> usize {
         let size = self.next();
         let pieces = (solutions.len() + size / 2) / size;

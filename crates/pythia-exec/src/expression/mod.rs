@@ -189,8 +189,8 @@ impl CompiledExpression {
         self.filter_in_parts(columns, rows, PART_ROWS, context)
     }
 
-    /// Returns which rows have a true effective boolean value. The rows are in the order of their terms, so that small parts of
-    /// them read no page of the dictionary more often.
+    /// Returns which rows have a true effective boolean value. The rows are in the order of the terms that are looked up first, so
+    /// that small parts read pages of the dictionary again only at their bounds.
     pub fn filter_sorted(
         &self,
         columns: &[&[u64]],
@@ -253,8 +253,8 @@ impl CompiledExpression {
 /// Number of rows of the parts in which large batches are evaluated. Parts bound the texts held at once,
 /// and the deadline is checked between them. Smaller ones would read a page of the dictionary more often.
 const PART_ROWS: usize = 4096;
-/// Number of parts of rows in the order of their terms, so that all threads end at about the same time, and the minimum number of rows of
-/// a part.
+/// Minimum number of parts of rows in the order of their terms, so that all threads end at about the same time, and the minimum number of
+/// rows of a part, which goes before.
 const SORTED_PARTS: usize = 32;
 const SORTED_ROWS_MIN: usize = 2048;
 

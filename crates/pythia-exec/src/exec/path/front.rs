@@ -99,11 +99,8 @@ impl Front {
         };
         let stretches = self.visits.len().div_ceil(STRETCH);
         let (mut visits, mut nodes) = (0, 0);
-        for some in self
-            .visits
-            .chunks(STRETCH)
-            .step_by(stretches.div_ceil(STRETCHES).max(1))
-        {
+        let step = stretches.div_ceil(STRETCHES).max(1);
+        for some in self.visits.chunks(STRETCH).step_by(step) {
             let together = some.chunk_by(is_together);
             let counts = together.map(|visits| u64::from(union(visits).count_ones()));
             nodes += counts.sum::<u64>();

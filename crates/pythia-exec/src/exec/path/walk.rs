@@ -29,6 +29,10 @@ const NODES: usize = 1024;
 /// Minimum number of nodes whose links are read together, and the expected number of links from which on they are fewer.
 const NODES_MIN: usize = 16;
 const LINKS: f64 = 131_072.0;
+/// Minimum number of links of a step, as far as they are expected, that are worth dividing: some hundred microseconds of work.
+const DIVIDED_LINKS_MIN: f64 = 16_384.0;
+/// Bytes that one of several threads holds for each link that it reads: its node's place and the other end.
+const LINK_BYTES: usize = size_of::<u32>() + size_of::<u64>();
 /// Number of rows of a part of a column that is read by one thread, and the maximum number of its nodes.
 const COLUMN_ROWS: u64 = 32_768;
 const COLUMN_NODES: usize = 8192;
@@ -281,13 +285,15 @@ impl<'a> Wave<'a> {
                 graphs: Arc::clone(&self.graphs),
                 context: Arc::clone(self.context),
             };
-            let parts = self.parts(&mut reading, visits, nodes)?;
+            let (parts, expected) = self.parts(&mut reading, visits, nodes)?;
             let count = parts.len();
             let (mut parts, reading) = (parts.into_iter(), Arc::new(reading));
-            let flow = match count > 1 {
+            let flow = match count > 1 && expected >= DIVIDED_LINKS_MIN {
                 true => {
                     let links = move || Links::new(&reading);
-                    let mut found = Ordered::new(parts, count, links, self.context.governor());
+                    let governor = self.context.governor();
+                    let mut found = Ordered::new(parts, count, links, governor)
+                        .with_held(LINKS as usize * LINK_BYTES, governor);
                     if self.is_long {
                         found = found.at_once();
                     }
@@ -318,17 +324,19 @@ impl<'a> Wave<'a> {
         Ok(Some(ControlFlow::Continue(())))
     }
 
-    /// Divides the links of visits in one state into parts that are read one after the other, or by several threads.
+    /// Divides the links of visits in one state into parts that are read one after the other, or by several threads. Returns
+    /// the expected number of links, too, without those of few nodes.
     fn parts(
         &self,
         reading: &mut Reading,
         visits: Range<usize>,
         nodes: usize,
-    ) -> Result<Vec<Part>, QueryError> {
+    ) -> Result<(Vec<Part>, f64), QueryError> {
         let (mut parts, mut expanded) = (Vec::new(), Vec::new());
-        let mut links: f64 = 1.0;
+        let (mut links, mut expected): (f64, f64) = (1.0, 0.0);
         for (place, transition) in reading.transitions.iter().enumerate() {
             if let Some(rows) = self.cheaper_column(transition, nodes)? {
+                expected += rows as f64;
                 let columns = self.column_nodes(rows, nodes);
                 let columns = reading.front.divide(visits.clone(), columns);
                 parts.extend(columns.map(|visits| Part::Column(place, visits)));
@@ -336,7 +344,9 @@ impl<'a> Wave<'a> {
                 expanded.push(place);
                 if nodes > NODES_MIN {
                     let (edges, starts) = transition.counts(self.context.counts())?;
-                    links = links.max(edges / starts.max(1.0));
+                    let of_node = edges / starts.max(1.0);
+                    links = links.max(of_node);
+                    expected += of_node * nodes as f64;
                 }
             }
         }
@@ -348,7 +358,7 @@ impl<'a> Wave<'a> {
                 parts.extend(places.map(|&place| Part::Nodes(place, visits.clone())));
             }
         }
-        Ok(parts)
+        Ok((parts, expected))
     }
 
     /// Makes all visits over the links of a front, which `next` returns. Returns `None` at the limit.
