@@ -1,6 +1,8 @@
 //! A directed graph over dense numbers, its strongly connected components, and its condensation, in which each
 //! component is one node.
 
+use std::ops::Range;
+
 /// Marks a node without a number yet.
 const NONE: u32 = u32::MAX;
 
@@ -95,13 +97,32 @@ impl Graph {
         Self { starts, targets }
     }
 
-    /// Returns the graph of components: an edge leads from one to another if any of its nodes has such an edge.
-    /// `members` holds the nodes of the components.
-    pub fn condensed(&self, components: &Components, members: &Self) -> Self {
-        let count = components.firsts.len();
-        let mut builder = Self::builder(count, 0);
+    /// Returns the graph whose nodes are those of the parts, one part after the other. Their targets are numbers of its nodes.
+    pub fn joined(parts: &[Self]) -> Self {
+        let nodes = parts.iter().map(Self::nodes).sum::<usize>();
+        let edges = parts.iter().map(Self::edges).sum::<u64>();
+        let mut starts = Vec::with_capacity(nodes + 1);
+        let mut targets = Vec::with_capacity(edges as usize);
+        for part in parts {
+            let before = targets.len() as u64;
+            starts.extend(
+                part.starts[..part.nodes()]
+                    .iter()
+                    .map(|start| before + start),
+            );
+            targets.extend_from_slice(&part.targets);
+        }
+        starts.push(edges);
+        Self { starts, targets }
+    }
+
+    /// Returns the nodes of some components and their edges in the graph of all components: an edge leads from one to another if
+    /// any of its nodes has such an edge. `members` holds the nodes of the components.
+    pub fn condensed(&self, components: &Components, members: &Self, range: Range<u32>) -> Self {
+        let first = range.start;
+        let mut builder = Self::builder(range.len(), 0);
         let mut targets = Vec::new();
-        for component in 0..count as u32 {
+        for component in range {
             targets.clear();
             for &node in members.targets(component) {
                 let others = self.targets(node).iter();
@@ -110,7 +131,7 @@ impl Graph {
             targets.sort_unstable();
             targets.dedup();
             let others = targets.iter().filter(|&&target| target != component);
-            others.for_each(|&target| builder.push(component, target));
+            others.for_each(|&target| builder.push(component - first, target));
         }
         builder.finish()
     }
@@ -163,6 +184,7 @@ impl Components {
             lowest: vec![NONE; graph.nodes()],
             next: 0,
             pending: Vec::new(),
+            visits: Vec::new(),
             components: Self {
                 of: vec![NONE; graph.nodes()],
                 firsts: Vec::new(),
@@ -180,6 +202,11 @@ impl Components {
     /// Returns the number of components.
     pub fn count(&self) -> usize {
         self.firsts.len()
+    }
+
+    /// Returns the numbers of all components.
+    pub fn numbers(&self) -> Range<u32> {
+        0..self.count() as u32
     }
 
     /// Returns the nodes of each component, in the form of a graph.
@@ -211,25 +238,27 @@ struct Search<'a> {
     next: u32,
     /// Nodes that are in no component yet.
     pending: Vec<u32>,
+    /// The path from the start of a walk to the node whose edges are being followed.
+    visits: Vec<Visit>,
     components: Components,
 }
 
 impl Search<'_> {
     fn walk<E>(&mut self, start: u32, check: &mut impl FnMut() -> Result<(), E>) -> Result<(), E> {
-        let mut visits = vec![self.visit(start)];
-        while let Some(visit) = visits.last_mut() {
+        self.visit(start);
+        while let Some(visit) = self.visits.last_mut() {
             let node = visit.node as usize;
             if let Some(&target) = self.graph.targets(visit.node).get(visit.followed as usize) {
                 visit.followed += 1;
                 if self.found[target as usize] == NONE {
-                    visits.push(self.visit(target));
+                    self.visit(target);
                 } else if self.components.of[target as usize] == NONE {
                     self.lowest[node] = self.lowest[node].min(self.found[target as usize]);
                 }
                 continue;
             }
-            let visit = visits.pop().expect("it was the last");
-            if let Some(parent) = visits.last() {
+            let visit = self.visits.pop().expect("it was the last");
+            if let Some(parent) = self.visits.last() {
                 let parent = parent.node as usize;
                 self.lowest[parent] = self.lowest[parent].min(self.lowest[node]);
             }
@@ -243,16 +272,16 @@ impl Search<'_> {
         Ok(())
     }
 
-    fn visit(&mut self, node: u32) -> Visit {
+    fn visit(&mut self, node: u32) {
         self.found[node as usize] = self.next;
         self.lowest[node as usize] = self.next;
         self.next += 1;
         self.pending.push(node);
-        Visit {
+        self.visits.push(Visit {
             node,
             followed: 0,
             first: self.components.firsts.len() as u32,
-        }
+        });
     }
 
     /// Makes a component of the pending nodes down to its first node.
@@ -298,9 +327,16 @@ mod tests {
         assert_eq!(components.of, [1, 1, 1, 0, 2, 3]);
         assert_eq!(components.firsts, [0, 0, 2, 3]);
         assert_eq!(components.cyclic, [false, true, false, true]);
-        let condensed = graph.condensed(&components, &components.members());
+        let condensed = graph.condensed(&components, &components.members(), components.numbers());
         let edges: Vec<&[u32]> = (0..4).map(|node| condensed.targets(node)).collect();
         assert_eq!(edges, [&[][..], &[0], &[0], &[]]);
+        let members = components.members();
+        let parts = [0..1, 1..3, 3..4].map(|range| graph.condensed(&components, &members, range));
+        let joined = Graph::joined(&parts);
+        assert_eq!(
+            (joined.starts, joined.targets),
+            (condensed.starts.clone(), condensed.targets.clone())
+        );
         let back = condensed.reversed();
         assert_eq!(back.targets(0), [1, 2]);
     }

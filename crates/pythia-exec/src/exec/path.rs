@@ -6,6 +6,7 @@
 
 mod closure;
 mod components;
+mod edges;
 mod found;
 mod front;
 mod links;
@@ -523,12 +524,12 @@ impl PropertyPath {
         let most = pairs_max / STARTS_OF_CLOSURE * self.together.min(STARTS_OF_CLOSURE);
         let mut place = *next;
         while place < closure.nodes() && pairs.starts.len() < most {
-            let start = closure.node(place);
+            let start = closure.node(place).0;
             if self.path.counted.is_some() {
-                let count = closure.count_from(start)?;
-                pairs.extend(start.0, number(count).as_slice())?;
+                let count = closure.count_from_node(place)?;
+                pairs.extend(start, number(count).as_slice())?;
             } else {
-                pairs.extend(start.0, closure.ends_from(start, false)?)?;
+                pairs.extend(start, closure.ends_from_node(place)?)?;
             }
             place += 1;
         }

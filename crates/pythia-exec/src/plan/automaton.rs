@@ -34,6 +34,11 @@ pub struct Transition {
 }
 
 impl Transition {
+    /// Returns whether it follows edges of one predicate.
+    pub fn has_predicate(&self) -> bool {
+        matches!(self.edges, Edges::Predicate(_))
+    }
+
     /// Estimates the number of edges that the transition may follow, and of nodes that they leave.
     pub fn counts(&self, counts: Counts<'_>) -> Result<(f64, f64), StoreError> {
         let (edges, subjects, objects) = match &self.edges {

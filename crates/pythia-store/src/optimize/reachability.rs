@@ -52,12 +52,12 @@ impl Labelled {
     fn new(graph: Graph, most: usize, pace: &Pace) -> Result<Self, StoreError> {
         let mut go_on = || pace.step();
         let components = Components::find(&graph, &mut go_on)?;
-        let forward = graph.condensed(&components, &components.members());
+        let forward = graph.condensed(&components, &components.members(), components.numbers());
         drop(graph);
         let labels = Labels::new(&forward, &components.firsts, most, &mut go_on)?;
         let reversed = forward.reversed();
         let renumbered = Components::find(&reversed, &mut go_on)?;
-        let backward = reversed.condensed(&renumbered, &renumbered.members());
+        let backward = reversed.condensed(&renumbered, &renumbered.members(), renumbered.numbers());
         drop(reversed);
         let reverse_labels = Labels::new(&backward, &renumbered.firsts, most, &mut go_on)?;
         let reversed = reverse_labels.interval_count() < labels.interval_count();

@@ -340,6 +340,67 @@ fn many_nodes_are_tested_against_all_that_a_constant_reaches() {
     }
 }
 
+/// Returns links by p and q within groups of ten nodes, as pairs of nodes.
+fn groups(nodes: usize) -> [Vec<(usize, usize)>; 2] {
+    let mut random = StdRng::seed_from_u64(11);
+    [0, 1].map(|_| {
+        let link =
+            |node: usize, random: &mut StdRng| (node, node / 10 * 10 + random.random_range(0..10));
+        (0..nodes)
+            .filter(|node| node % 3 > 0)
+            .map(|node| link(node, &mut random))
+            .collect()
+    })
+}
+
+/// Counts the pairs of nodes that one or more links connect. They stay in their groups.
+fn count_connected(nodes: usize, links: &[(usize, usize)]) -> usize {
+    let mut targets = vec![Vec::new(); nodes];
+    links.iter().for_each(|&(from, to)| targets[from].push(to));
+    let from_node = |node: usize| {
+        let (mut reached, mut rest) = (BTreeSet::new(), vec![node]);
+        while let Some(node) = rest.pop() {
+            rest.extend(
+                targets[node]
+                    .iter()
+                    .filter(|target| reached.insert(**target)),
+            );
+        }
+        reached.len()
+    };
+    (0..nodes).map(from_node).sum()
+}
+
+#[test]
+fn a_closure_has_the_edges_of_all_its_nodes() {
+    const NODES: usize = 50_000;
+    let [p, q] = groups(NODES);
+    let mut text = String::new();
+    for (name, links) in [("p", &p), ("q", &q)] {
+        for (from, to) in links {
+            text += &format!("<http://e/n{from}> <http://e/{name}> <http://e/n{to}> .\n");
+        }
+    }
+    let database = database(&text);
+    let turned: Vec<(usize, usize)> = q.iter().map(|&(from, to)| (to, from)).collect();
+    for (path, links) in [
+        ("<http://e/p>+", p.clone()),
+        (
+            "(<http://e/p>|^<http://e/q>)+",
+            [p.clone(), turned].concat(),
+        ),
+        ("(!<http://e/q>)+", p.clone()),
+    ] {
+        let query = format!("SELECT (COUNT(*) AS ?n) {{ ?a {path} ?b }}");
+        let expected = count_connected(NODES, &links).to_string();
+        let found = ours(&database, &query).unwrap().lines;
+        assert!(
+            found[0].contains(&format!("\"{expected}\"")),
+            "{path}: {found:?}, not {expected}"
+        );
+    }
+}
+
 /// Two layers of nodes, each linked with all nodes of the other one, and starts that lead to all of the first layer and to a
 /// node of their own.
 fn layers(starts: usize, nodes: usize) -> String {

@@ -17,6 +17,8 @@ use crate::limits::governor::{Governor, Held};
 
 /// Number of components after which cancellation is checked.
 const CHECK_EVERY: usize = 1 << 16;
+/// Number of components whose edges are condensed by one thread.
+const TOGETHER: usize = 1 << 14;
 
 /// The strongly connected components of a graph and the edges between them.
 pub(super) struct Condensed {
@@ -36,13 +38,19 @@ impl Condensed {
     pub(super) fn of_graph(graph: &Graph, governor: &Arc<Governor>) -> Result<Self, QueryError> {
         let nodes = graph.nodes();
         let mut held = Held::new(governor);
-        // The result, and 28 bytes per node while searching for components.
-        held.set(nodes * 56 + graph.edges() as usize * size_of::<u32>())?;
+        // The result, first in parts, and 28 bytes per node while searching for components.
+        held.set(nodes * 56 + graph.edges() as usize * 2 * size_of::<u32>())?;
         let components = Components::find(graph, &mut || governor.check())?;
         governor.check()?;
         let members = components.members();
-        let successors = graph.condensed(&components, &members);
         let count = components.count();
+        let successors = fork(governor.cores(), count.div_ceil(TOGETHER), |part| {
+            governor.check()?;
+            let first = part * TOGETHER;
+            let range = first as u32..(first + TOGETHER).min(count) as u32;
+            Ok(graph.condensed(&components, &members, range))
+        })?;
+        let successors = Graph::joined(&successors);
         let held_bytes = Graph::bytes(count, nodes)
             + Graph::bytes(count, successors.edges() as usize)
             + nodes * 4
@@ -178,11 +186,12 @@ impl<'a> Unions<'a> {
             taking_part: vec![false; count],
             _held: held,
         };
-        mark(hub, successors, &mut unions.below_hub);
-        mark(hub, &unions.predecessors, &mut unions.above_hub);
+        let mut rest = Vec::new();
+        mark(hub, successors, &mut unions.below_hub, &mut rest);
+        mark(hub, &unions.predecessors, &mut unions.above_hub, &mut rest);
         for component in 0..count as u32 {
             if unions.is_branching(component) && !unions.taking_part[component as usize] {
-                mark(component, successors, &mut unions.taking_part);
+                mark(component, successors, &mut unions.taking_part, &mut rest);
             }
         }
         Ok(unions)
@@ -309,9 +318,8 @@ fn weight(bits: Bits, sizes: &[u64], block: &[u32], own: u32) -> u64 {
     nodes
 }
 
-/// Marks a component and all that are reached from it.
-fn mark(from: u32, edges: &Graph, marked: &mut [bool]) {
-    let mut rest = Vec::new();
+/// Marks a component and all that are reached from it. `rest` is empty before and after.
+fn mark(from: u32, edges: &Graph, marked: &mut [bool], rest: &mut Vec<u32>) {
     if let Some(mark) = marked.get_mut(from as usize) {
         *mark = true;
         rest.push(from);
