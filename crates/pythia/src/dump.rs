@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::io::{self, Write};
+use std::mem;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
@@ -15,7 +16,7 @@ use pythia_store::{
     Component, GraphFilter, IdBatch, Order, QuadPattern, QuadScan, Snapshot, StoreError,
 };
 
-use crate::write::{WriteError, WriteReport, check_triple_terms, write_triples};
+use crate::write::{Shared, WriteError, WriteReport, check_triple_terms, write_triples};
 
 /// Maximum number of batches that are decoded together, for each core.
 const BATCHES_PER_CORE: usize = 8;
@@ -51,6 +52,7 @@ pub fn dump_within(
         scan: snapshot.quads().map_err(failed)?,
         rows: 0,
         row_limit: options.row_limit.unwrap_or(u64::MAX),
+        last: Vec::new(),
     };
     // The first batches are not kept back until there are many.
     let mut most = 1;
@@ -61,7 +63,8 @@ pub fn dump_within(
         let limits = &visible.limits;
         let parts = fork(cores, batches.len(), |batch| {
             limits.check()?;
-            Ok(Part::of(snapshot, &batches[batch], format))
+            let (before, ids) = &batches[batch];
+            Ok(Part::of(snapshot, before, ids, format))
         })?;
         drop(busy);
         let mut bytes = 0;
@@ -90,20 +93,28 @@ struct VisibleQuads {
     /// Number of those read.
     rows: u64,
     row_limit: u64,
+    /// The ids of the last one; empty before the first.
+    last: Vec<TermId>,
 }
 
+/// The ids of some quads, four for each, after those of the quad before them.
+type Batch = (Vec<TermId>, Vec<TermId>);
+
 impl VisibleQuads {
-    /// Returns the ids of the next quads, four for each, in batches, and whether they are the last. An error comes after the
-    /// quads before it.
+    /// Returns the next quads in batches, and whether they are the last. An error comes after the quads before it.
     fn next_batches(
         &mut self,
         most: usize,
         visible: &mut Visible<'_>,
-    ) -> (Vec<Vec<TermId>>, Result<bool, WriteError>) {
+    ) -> (Vec<Batch>, Result<bool, WriteError>) {
         let mut batches = Vec::with_capacity(most);
         while batches.len() < most {
             let (ids, is_last) = self.next_batch(visible);
-            batches.push(ids);
+            let last = match ids.len().checked_sub(4) {
+                Some(start) => ids[start..].to_vec(),
+                None => self.last.clone(),
+            };
+            batches.push((mem::replace(&mut self.last, last), ids));
             if !matches!(is_last, Ok(false)) {
                 return (batches, is_last);
             }
@@ -134,39 +145,70 @@ impl VisibleQuads {
 
 /// A document that is being written.
 enum Document<W: Write> {
-    /// Each quad is a line of its own.
-    Lines(W),
+    /// Made of texts, and what ends it after the last of them.
+    Texts(W, Vec<u8>),
     Statements(Box<RdfWriter<W>>),
 }
 
 /// Quads to be written.
 enum Part {
-    Lines(Vec<u8>),
+    Text {
+        text: Vec<u8>,
+        /// What ends a document after this text.
+        end: Vec<u8>,
+    },
     Quads(Vec<Quad>),
 }
 
 impl Part {
-    /// Decodes quads, each given by four ids, and writes them if each is a line of its own in the format.
-    fn of(snapshot: &Snapshot, ids: &[TermId], format: RdfFormat) -> Result<Self, WriteError> {
-        let bound: Vec<TermId> = ids.iter().copied().filter(|id| id.is_bound()).collect();
-        let mut terms = snapshot.decode(&bound).map_err(failed)?;
-        terms.iter_mut().for_each(recommend_form);
-        check_triple_terms(terms.iter(), format)?;
-        let mut terms = terms.into_iter();
-        let quads = ids.chunks_exact(4).map(|ids| {
-            let mut next = |place: usize| ids[place].is_bound().then(|| terms.next()).flatten();
-            let wrong = || failed(StoreError::corrupt("spo", None, "a quad that is not RDF"));
-            quad([next(0), next(1), next(2), next(3)]).ok_or_else(wrong)
-        });
-        if !has_lines(format) {
+    /// Decodes quads, each given by four ids, and makes their text if it depends only on them and on the quad before them.
+    fn of(
+        snapshot: &Snapshot,
+        before: &[TermId],
+        ids: &[TermId],
+        format: RdfFormat,
+    ) -> Result<Self, WriteError> {
+        if !has_texts(format) {
+            let quads = decode(snapshot, ids, format)?;
             return Ok(Self::Quads(quads.collect::<Result<_, _>>()?));
         }
-        let mut writer = writer_of(Vec::new(), format);
+        let out = Shared::new(Vec::new());
+        let mut writer = writer_of(out.handle(), format);
+        let with_before = [before, ids].concat();
+        let mut quads = decode(snapshot, &with_before, format)?;
+        // The quad before says whether the first one continues a statement.
+        for quad in quads.by_ref().take(before.len() / 4) {
+            writer.quad(quad?.as_ref())?;
+        }
+        let _before = out.take();
         for quad in quads {
             writer.quad(quad?.as_ref())?;
         }
-        Ok(Self::Lines(writer.finish()?))
+        let text = out.take();
+        writer.finish()?;
+        Ok(Self::Text {
+            text,
+            end: out.take(),
+        })
     }
+}
+
+/// Decodes quads, each given by four ids.
+fn decode(
+    snapshot: &Snapshot,
+    ids: &[TermId],
+    format: RdfFormat,
+) -> Result<impl Iterator<Item = Result<Quad, WriteError>>, WriteError> {
+    let bound: Vec<TermId> = ids.iter().copied().filter(|id| id.is_bound()).collect();
+    let mut terms = snapshot.decode(&bound).map_err(failed)?;
+    terms.iter_mut().for_each(recommend_form);
+    check_triple_terms(terms.iter(), format)?;
+    let mut terms = terms.into_iter();
+    Ok(ids.chunks_exact(4).map(move |ids| {
+        let mut next = |place: usize| ids[place].is_bound().then(|| terms.next()).flatten();
+        let wrong = || failed(StoreError::corrupt("spo", None, "a quad that is not RDF"));
+        quad([next(0), next(1), next(2), next(3)]).ok_or_else(wrong)
+    }))
 }
 
 /// Bytes of a quad's terms besides the text of a literal, approximately.
@@ -176,7 +218,7 @@ impl Part {
     /// Returns the approximate bytes of the quads' text.
     fn bytes(&self) -> usize {
         match self {
-            Self::Lines(lines) => lines.len(),
+            Self::Text { text, .. } => text.len(),
             Self::Quads(quads) => {
                 let text = |quad: &Quad| match &quad.object {
                     Term::Literal(literal) => QUAD_BYTES + literal.value().len(),
@@ -188,9 +230,10 @@ impl Part {
     }
 }
 
-/// Returns whether each quad is a line of its own in a format.
-fn has_lines(format: RdfFormat) -> bool {
-    matches!(format, RdfFormat::NTriples | RdfFormat::NQuads)
+/// Returns whether the text of quads depends only on them and on the quad before them in a format.
+fn has_texts(format: RdfFormat) -> bool {
+    use RdfFormat::{NQuads, NTriples, TriG, Turtle};
+    matches!(format, NTriples | NQuads | Turtle | TriG)
 }
 
 fn writer_of<W: Write>(out: W, format: RdfFormat) -> RdfWriter<W> {
@@ -199,15 +242,18 @@ fn writer_of<W: Write>(out: W, format: RdfFormat) -> RdfWriter<W> {
 
 impl<W: Write> Document<W> {
     fn new(out: W, format: RdfFormat) -> Self {
-        match has_lines(format) {
-            true => Self::Lines(out),
+        match has_texts(format) {
+            true => Self::Texts(out, Vec::new()),
             false => Self::Statements(Box::new(writer_of(out, format))),
         }
     }
 
     fn write(&mut self, part: Part) -> io::Result<()> {
         match (self, part) {
-            (Self::Lines(out), Part::Lines(lines)) => out.write_all(&lines),
+            (Self::Texts(out, last_end), Part::Text { text, end }) => {
+                *last_end = end;
+                out.write_all(&text)
+            }
             (Self::Statements(writer), Part::Quads(quads)) => {
                 let mut quads = quads.iter();
                 quads.try_for_each(|quad| writer.quad(quad.as_ref()))
@@ -218,7 +264,10 @@ impl<W: Write> Document<W> {
 
     fn finish(self) -> io::Result<()> {
         match self {
-            Self::Lines(mut out) => out.flush(),
+            Self::Texts(mut out, end) => {
+                out.write_all(&end)?;
+                out.flush()
+            }
             Self::Statements(writer) => writer.finish()?.flush(),
         }
     }

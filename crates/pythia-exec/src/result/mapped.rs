@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use oxrdf::Variable;
 use pythia_store::IdBatch;
 
 use super::{Decoder, SolutionBatch, SolutionStream, rows_of};
@@ -26,6 +27,25 @@ pub trait Mapped: Send + 'static {
     fn bytes(&self) -> usize;
 }
 
+/// An error takes none.
+impl<T: Mapped, E: Send + 'static> Mapped for Result<T, E> {
+    fn bytes(&self) -> usize {
+        self.as_ref().map_or(0, T::bytes)
+    }
+}
+
+/// Solutions as raw ids by column.
+pub(super) trait Source: Send {
+    /// Returns the next solutions, or `None` at the end.
+    fn next_ids(&mut self) -> Result<Option<IdBatch>, QueryError>;
+}
+
+impl Source for SolutionStream {
+    fn next_ids(&mut self) -> Result<Option<IdBatch>, QueryError> {
+        self.next_ids()
+    }
+}
+
 impl SolutionStream {
     /// Returns whether several threads may work on the solutions.
     pub fn may_be_helped(&self) -> bool {
@@ -37,26 +57,39 @@ impl SolutionStream {
         mut self,
         map: impl Fn(SolutionBatch) -> T + Send + Sync + 'static,
     ) -> MappedSolutions<T> {
+        let rest = self.decoder.take_rest();
         let context = Arc::clone(self.context());
-        let (variables, query) = (Arc::clone(&self.decoder.variables), Arc::clone(&context));
+        let variables = Arc::clone(&self.decoder.variables);
+        MappedSolutions::new(rest, self, variables, context, map)
+    }
+}
+
+impl<T: Mapped> MappedSolutions<T> {
+    /// Makes something of each batch of some solutions and those of a source after them.
+    pub(super) fn new(
+        first: IdBatch,
+        source: impl Source + 'static,
+        variables: Arc<[Variable]>,
+        context: Arc<QueryContext>,
+        map: impl Fn(SolutionBatch) -> T + Send + Sync + 'static,
+    ) -> Self {
         let map: Arc<Map<T>> = Arc::new(map);
+        let query = Arc::clone(&context);
         let mapping = move || Mapping {
             decoder: Decoder::new(Arc::clone(&variables), Arc::clone(&query)),
             map: Arc::clone(&map),
         };
         let parts = Parts {
-            ids: self.decoder.take_rest(),
-            stream: self,
+            ids: first,
+            source: Box::new(source),
             given: 0,
         };
-        MappedSolutions {
+        Self {
             ordered: Ordered::new(parts, usize::MAX, mapping, context.governor()),
             context,
         }
     }
-}
 
-impl<T: Mapped> MappedSolutions<T> {
     /// Returns what was made of the next batch, or `None` at the end. Blocks until it is there.
     pub fn next_part(&mut self) -> Result<Option<T>, QueryError> {
         let _busy = self.context.cores().compute();
@@ -66,7 +99,7 @@ impl<T: Mapped> MappedSolutions<T> {
 
 /// The ids of solutions, in parts for the threads.
 struct Parts {
-    stream: SolutionStream,
+    source: Box<dyn Source>,
     /// Current solutions, and the number of them that were given out.
     ids: IdBatch,
     given: usize,
@@ -78,7 +111,7 @@ impl Items for Parts {
     fn next(&mut self) -> Result<Option<IdBatch>, QueryError> {
         if self.given == self.ids.rows {
             (self.ids, self.given) = (IdBatch::default(), 0);
-            self.ids = match self.stream.next_ids()? {
+            self.ids = match self.source.next_ids()? {
                 Some(ids) => ids,
                 None => return Ok(None),
             };

@@ -5,7 +5,8 @@ use std::sync::Arc;
 use oxrdf::Variable;
 use pythia_store::IdBatch;
 
-use super::{SolutionBatch, SolutionStream, decode};
+use super::mapped::{Mapped, MappedSolutions, Source};
+use super::{SolutionBatch, SolutionStream};
 use crate::error::QueryError;
 use crate::exec::context::QueryContext;
 use crate::limits::spill::file::SpillFile;
@@ -20,7 +21,6 @@ pub struct SpooledSolutions {
     variables: Arc<[Variable]>,
     context: Arc<QueryContext>,
     run: RowRun,
-    reader: RowReader,
 }
 
 impl SolutionStream {
@@ -37,12 +37,10 @@ impl SolutionStream {
                 rows.push(&row)?;
             }
         }
-        let run = rows.finish()?;
         Ok(SpooledSolutions {
             variables: Arc::clone(&self.decoder.variables),
             context: Arc::clone(self.context()),
-            reader: run.reader(),
-            run,
+            run: rows.finish()?,
         })
     }
 }
@@ -58,22 +56,38 @@ impl SpooledSolutions {
         self.run.rows()
     }
 
-    /// Starts the next pass at the first solution.
-    pub fn rewind(&mut self) {
-        self.reader = self.run.reader();
+    /// Makes something of each batch of the solutions, from the first one on.
+    pub fn mapped<T: Mapped>(
+        &self,
+        map: impl Fn(SolutionBatch) -> T + Send + Sync + 'static,
+    ) -> MappedSolutions<T> {
+        let rows = Rows {
+            reader: self.run.reader(),
+            width: self.variables.len(),
+        };
+        let (variables, context) = (Arc::clone(&self.variables), Arc::clone(&self.context));
+        MappedSolutions::new(IdBatch::default(), rows, variables, context, map)
     }
+}
 
-    /// Returns the next solutions of this pass, or `None` at its end.
-    pub fn next_batch(&mut self) -> Result<Option<SolutionBatch>, QueryError> {
-        self.context.check()?;
-        let width = self.variables.len();
+/// The solutions in a file.
+struct Rows {
+    reader: RowReader,
+    width: usize,
+}
+
+impl Source for Rows {
+    fn next_ids(&mut self) -> Result<Option<IdBatch>, QueryError> {
         let mut ids = Vec::new();
         let rows = self.reader.next_rows(&mut ids)?;
-        if rows == 0 {
-            return Ok(None);
-        }
-        let column = |index: usize| ids.iter().skip(index).step_by(width).copied().collect();
-        let columns = (0..width).map(column).collect();
-        decode(&self.context, &self.variables, &IdBatch { columns, rows }).map(Some)
+        let column = |index: usize| {
+            ids.iter()
+                .skip(index)
+                .step_by(self.width)
+                .copied()
+                .collect()
+        };
+        let columns = (0..self.width).map(column).collect();
+        Ok((rows > 0).then_some(IdBatch { columns, rows }))
     }
 }

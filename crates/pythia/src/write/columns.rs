@@ -34,7 +34,7 @@ use parquet::arrow::ArrowWriter;
 use parquet::basic::{Compression, ZstdLevel};
 use parquet::errors::ParquetError;
 use parquet::file::properties::WriterProperties;
-use pythia_query::{QueryError, SolutionBatch, SolutionStream, SpooledSolutions};
+use pythia_query::{Mapped, QueryError, SolutionBatch, SolutionStream, SpooledSolutions};
 
 use super::native::{DECIMAL_DIGITS_MAX, Native, native};
 use super::{WriteError, WriteReport};
@@ -81,10 +81,10 @@ pub(super) fn write_arrow(
     solutions: SolutionStream,
     out: impl Write,
 ) -> Result<WriteReport, WriteError> {
-    let (mut spooled, columns) = learn(solutions)?;
+    let (spooled, columns) = learn(solutions)?;
     let schema = schema(&spooled, &columns);
     let mut writer = StreamWriter::try_new(out, &schema).map_err(arrow_error)?;
-    for_each_batch(&mut spooled, &columns, &schema, &mut |batch| {
+    for_each_batch(&spooled, columns, &schema, &mut |batch| {
         writer.write(batch).map_err(arrow_error)
     })?;
     let mut out = writer.into_inner().map_err(arrow_error)?;
@@ -99,10 +99,10 @@ pub(super) fn write_parquet(
     solutions: SolutionStream,
     out: impl Write + Send,
 ) -> Result<WriteReport, WriteError> {
-    let (mut spooled, columns) = learn(solutions)?;
+    let (spooled, columns) = learn(solutions)?;
     let schema = schema(&spooled, &columns);
     let mut writer = parquet_writer(out, &schema)?;
-    for_each_batch(&mut spooled, &columns, &schema, &mut |batch| {
+    for_each_batch(&spooled, columns, &schema, &mut |batch| {
         writer.write(batch).map_err(parquet_error)
     })?;
     let mut out = writer.into_inner().map_err(parquet_error)?;
@@ -169,16 +169,34 @@ fn parquet_error(error: ParquetError) -> WriteError {
     }
 }
 
+/// The types of the columns of some solutions.
+struct Learned(Vec<Column>);
+
+impl Mapped for Learned {
+    fn bytes(&self) -> usize {
+        self.0.len() * size_of::<Column>()
+    }
+}
+
 /// Runs the query to its end and finds the types of its columns.
 fn learn(solutions: SolutionStream) -> Result<(SpooledSolutions, Vec<Column>), WriteError> {
-    let mut spooled = solutions.spool()?;
+    let spooled = solutions.spool()?;
     let mut columns = vec![Column::default(); spooled.variables().len()];
-    while let Some(batch) = spooled.next_batch()? {
-        for (index, column) in columns.iter_mut().enumerate() {
+    let mut learned = spooled.mapped(|batch| {
+        let of_column = |index: usize| {
             let terms = (0..batch.len()).filter_map(|row| batch.term(row, index));
-            terms.for_each(|term| column.learn(term));
-        }
+            terms.fold(Column::Empty, |column, term| match column {
+                Column::Term => Column::Term,
+                column => column.join(Column::of(term)),
+            })
+        };
+        Learned((0..batch.variables().len()).map(of_column).collect())
+    });
+    while let Some(Learned(others)) = learned.next_part()? {
+        let pairs = columns.into_iter().zip(others);
+        columns = pairs.map(|(column, other)| column.join(other)).collect();
     }
+    drop(learned);
     Ok((spooled, columns))
 }
 
@@ -193,38 +211,68 @@ fn schema(spooled: &SpooledSolutions, columns: &[Column]) -> SchemaRef {
     Arc::new(Schema::new(fields.collect::<Vec<_>>()))
 }
 
+/// The arrays of some solutions.
+struct Made {
+    batches: Vec<RecordBatch>,
+    rows: u64,
+}
+
+impl Mapped for Made {
+    fn bytes(&self) -> usize {
+        let batches = self.batches.iter();
+        batches.map(RecordBatch::get_array_memory_size).sum()
+    }
+}
+
+/// Writes all solutions. Several threads read their terms and make the arrays.
 fn for_each_batch(
-    spooled: &mut SpooledSolutions,
-    columns: &[Column],
+    spooled: &SpooledSolutions,
+    columns: Vec<Column>,
     schema: &SchemaRef,
     write: &mut dyn FnMut(&RecordBatch) -> Result<(), WriteError>,
 ) -> Result<(), WriteError> {
-    spooled.rewind();
+    let schema = Arc::clone(schema);
+    let mut all = spooled.mapped(move |batch| arrays(&batch, &columns, &schema));
     let mut rows = 0;
     loop {
-        let next = spooled.next_batch();
-        let Some(batch) = next.map_err(|error| WriteError::cut(rows, error))? else {
+        let next = all.next_part();
+        let Some(made) = next.map_err(|error| WriteError::cut(rows, error))? else {
             return Ok(());
         };
-        let mut parts = Vec::from([(0, batch.len())]);
-        while let Some((from, to)) = parts.pop() {
-            let part = from..to;
-            if part.len() > 1 && text_bytes(&batch, part.clone()) > BATCH_TEXT_BYTES {
-                let middle = from + part.len() / 2;
-                parts.extend([(middle, to), (from, middle)]);
-                continue;
-            }
-            let arrays = columns.iter().enumerate().map(|(index, column)| {
-                column.array(part.clone().map(|row| batch.term(row, index)))
-            });
-            let arrays: Vec<ArrayRef> = arrays.collect::<Result<_, _>>().map_err(arrow_error)?;
-            let options = RecordBatchOptions::new().with_row_count(Some(part.len()));
-            let schema = Arc::clone(schema);
-            let batch = RecordBatch::try_new_with_options(schema, arrays, &options);
-            write(&batch.map_err(arrow_error)?)?;
-        }
-        rows += batch.len() as u64;
+        let made = made.map_err(arrow_error)?;
+        made.batches.iter().try_for_each(&mut *write)?;
+        rows += made.rows;
     }
+}
+
+/// Makes arrays of solutions: of fewer at a time if they have long texts.
+fn arrays(
+    batch: &SolutionBatch,
+    columns: &[Column],
+    schema: &SchemaRef,
+) -> Result<Made, ArrowError> {
+    let mut batches = Vec::new();
+    let mut parts = Vec::from([(0, batch.len())]);
+    while let Some((from, to)) = parts.pop() {
+        let part = from..to;
+        if part.len() > 1 && text_bytes(batch, part.clone()) > BATCH_TEXT_BYTES {
+            let middle = from + part.len() / 2;
+            parts.extend([(middle, to), (from, middle)]);
+            continue;
+        }
+        let arrays = columns
+            .iter()
+            .enumerate()
+            .map(|(index, column)| column.array(part.clone().map(|row| batch.term(row, index))));
+        let arrays: Vec<ArrayRef> = arrays.collect::<Result<_, _>>()?;
+        let options = RecordBatchOptions::new().with_row_count(Some(part.len()));
+        let schema = Arc::clone(schema);
+        batches.push(RecordBatch::try_new_with_options(schema, arrays, &options)?);
+    }
+    Ok(Made {
+        batches,
+        rows: batch.len() as u64,
+    })
 }
 
 /// Returns the approximate bytes of text in rows of a batch.
@@ -241,13 +289,10 @@ fn text_bytes(batch: &SolutionBatch, rows: Range<usize>) -> usize {
 }
 
 impl Column {
-    /// Widens the column's type to include another value.
-    fn learn(&mut self, term: &Term) {
-        if *self == Self::Term {
-            return;
-        }
-        let other = Self::of(term);
-        *self = match (std::mem::take(self), other) {
+    /// Returns the type of the values of both columns.
+    fn join(self, other: Self) -> Self {
+        match (self, other) {
+            (own, Self::Empty) => own,
             (Self::Empty, other) => other,
             (
                 Self::Literal {
@@ -264,7 +309,7 @@ impl Column {
             },
             (own, other) if own == other => own,
             _ => Self::Term,
-        };
+        }
     }
 
     /// Returns the column type of one value.

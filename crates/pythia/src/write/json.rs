@@ -43,11 +43,6 @@ impl<W: Write> JsonWriter<W> {
         })
     }
 
-    /// Writes rows as another writer wrote them, after [`Self::rest`].
-    pub(super) fn write_text(&mut self, rows: &[u8]) -> io::Result<()> {
-        self.out.write_all(rows)
-    }
-
     /// Writes the rows of a batch.
     pub(super) fn batch(&mut self, batch: &SolutionBatch) -> io::Result<()> {
         for row in 0..batch.len() {

@@ -9,6 +9,7 @@ mod dot;
 mod format;
 mod json;
 mod native;
+mod shared;
 mod text;
 
 use std::io::{self, Write};
@@ -19,6 +20,7 @@ pub use format::ResultFormat;
 pub use json::term as write_json_term;
 
 use format::Kind;
+pub(crate) use shared::Shared;
 pub(crate) use text::{check_triple_terms, write_triples};
 
 /// The error of writing results.

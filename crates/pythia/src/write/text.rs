@@ -2,44 +2,16 @@
 //!
 //! The output is flushed after each batch, so that the first rows are sent before the last are computed.
 
-use std::cell::RefCell;
 use std::io::{self, Write};
-use std::rc::Rc;
 
-use oxrdf::{Term, TermRef, Triple, VariableRef};
+use oxrdf::{Term, TermRef, Triple, Variable, VariableRef};
 use oxrdfio::{RdfFormat, RdfSerializer};
 use pythia_query::{Mapped, QueryError, SolutionBatch, SolutionStream, TripleStream};
 use sparesults::{QueryResultsFormat, QueryResultsSerializer, WriterSolutionsSerializer};
 
 use super::json::JsonWriter;
+use super::shared::Shared;
 use super::{ResultFormat, WriteError, WriteReport};
-
-/// A writer that is held by a serializer and can be flushed meanwhile.
-struct Shared<W>(Rc<RefCell<W>>);
-
-impl<W> Shared<W> {
-    fn new(out: W) -> Self {
-        Self(Rc::new(RefCell::new(out)))
-    }
-
-    fn handle(&self) -> Self {
-        Self(Rc::clone(&self.0))
-    }
-}
-
-impl<W: Write> Write for Shared<W> {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.0.borrow_mut().write(bytes)
-    }
-
-    fn write_all(&mut self, bytes: &[u8]) -> io::Result<()> {
-        self.0.borrow_mut().write_all(bytes)
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        self.0.borrow_mut().flush()
-    }
-}
 
 /// A writer of one table.
 enum TableWriter<W: Write> {
@@ -58,13 +30,13 @@ pub(super) fn write_solutions(
     // The first batch is computed before a byte is written, so that early errors leave no output.
     let mut next = solutions.next_batch()?;
     let mut out = Shared::new(out);
-    let mut writer = TableWriter::start(out.handle(), format, &solutions)?;
+    let mut writer = TableWriter::start(out.handle(), format, solutions.variables())?;
     while let Some(batch) = next {
         writer.write(&batch)?;
         report.rows += batch.len() as u64;
         out.flush()?;
         if report.rows >= ALONE_ROWS && solutions.may_be_helped() {
-            write_rest(solutions, format, &mut writer, &mut out, &mut report)?;
+            write_rest(solutions, format, &mut out, &mut report)?;
             break;
         }
         next = solutions
@@ -79,75 +51,57 @@ pub(super) fn write_solutions(
 /// Number of rows that one thread writes before others help.
 const ALONE_ROWS: u64 = 4096;
 
-/// Some solutions, read and perhaps written by another thread.
-enum Part {
-    /// The text, as it follows other rows.
-    Text(Vec<u8>, usize),
-    Solutions(SolutionBatch),
+/// The text of some solutions, as it follows that of others.
+struct Text {
+    bytes: Vec<u8>,
+    rows: u64,
 }
 
-impl Mapped for Part {
+impl Mapped for Text {
     fn bytes(&self) -> usize {
-        match self {
-            Self::Text(text, _) => text.capacity(),
-            Self::Solutions(solutions) => solutions.bytes(),
-        }
+        self.bytes.capacity()
     }
 }
 
-/// Writes solutions that follow others. Several threads read their terms and write them.
-fn write_rest<W: Write>(
+/// Writes solutions that follow others. Several threads read their terms and make the text.
+fn write_rest(
     solutions: SolutionStream,
     format: QueryResultsFormat,
-    writer: &mut TableWriter<Shared<W>>,
-    out: &mut Shared<W>,
+    out: &mut impl Write,
     report: &mut WriteReport,
 ) -> Result<(), WriteError> {
-    let mut parts = solutions.mapped(move |batch| match text_of(&batch, format) {
-        Some(text) => Part::Text(text, batch.len()),
-        None => Part::Solutions(batch),
-    });
+    let mut texts = solutions.mapped(move |batch| text_of(&batch, format));
     loop {
-        let part = parts.next_part();
-        let rows = match part.map_err(|error| WriteError::cut(report.rows, error))? {
-            Some(Part::Text(text, rows)) => {
-                writer.write_text(&text)?;
-                rows
-            }
-            Some(Part::Solutions(batch)) => {
-                writer.write(&batch)?;
-                batch.len()
-            }
-            None => return Ok(()),
+        let text = texts.next_part();
+        let Some(text) = text.map_err(|error| WriteError::cut(report.rows, error))? else {
+            return Ok(());
         };
-        report.rows += rows as u64;
+        let text = text?;
+        out.write_all(&text.bytes)?;
+        report.rows += text.rows;
         out.flush()?;
     }
 }
 
-/// Returns the text of rows that follow others; `None` if the format's writer needs the solutions one after the other.
-fn text_of(batch: &SolutionBatch, format: QueryResultsFormat) -> Option<Vec<u8>> {
-    let mut text = Vec::new();
-    let written = match format {
-        QueryResultsFormat::Csv => {
-            let mut rows = 0..batch.len();
-            rows.try_for_each(|row| write_csv_row(&mut text, batch, row))
+/// Writes solutions to memory as they follow others.
+fn text_of(batch: &SolutionBatch, format: QueryResultsFormat) -> Result<Text, WriteError> {
+    let out = Shared::new(Vec::new());
+    let mut writer = match format {
+        QueryResultsFormat::Json => {
+            TableWriter::Json(JsonWriter::rest(out.handle(), batch.variables())?)
         }
-        QueryResultsFormat::Json => JsonWriter::rest(&mut text, batch.variables())
-            .and_then(|mut writer| writer.batch(batch)),
-        _ => return None,
+        _ => TableWriter::start(out.handle(), format, batch.variables())?,
     };
-    written.expect("memory takes everything");
-    Some(text)
+    let _head = out.take();
+    writer.write(batch)?;
+    Ok(Text {
+        bytes: out.take(),
+        rows: batch.len() as u64,
+    })
 }
 
 impl<W: Write> TableWriter<W> {
-    fn start(
-        mut out: W,
-        format: QueryResultsFormat,
-        solutions: &SolutionStream,
-    ) -> io::Result<Self> {
-        let variables = solutions.variables();
+    fn start(mut out: W, format: QueryResultsFormat, variables: &[Variable]) -> io::Result<Self> {
         let serializer = |out| {
             let serializer = QueryResultsSerializer::from_format(format);
             serializer.serialize_solutions_to_writer(out, variables.to_vec())
@@ -176,15 +130,6 @@ impl<W: Write> TableWriter<W> {
             Self::Tsv(writer) => rows.try_for_each(|row| writer.serialize(bound(batch, row)))?,
         }
         Ok(())
-    }
-
-    /// Writes the text of rows; see [`text_of`].
-    fn write_text(&mut self, text: &[u8]) -> io::Result<()> {
-        match self {
-            Self::Csv(out) => out.write_all(text),
-            Self::Json(writer) => writer.write_text(text),
-            Self::Xml(_) | Self::Tsv(_) => unreachable!("their rows come as solutions"),
-        }
     }
 
     fn finish(self) -> io::Result<()> {

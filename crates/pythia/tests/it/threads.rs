@@ -4,6 +4,8 @@ use std::num::NonZero;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use oxttl::NQuadsParser;
+
 use pythia::{
     Database, Options, QueryError, QueryOptions, RdfFormat, ResultFormat, Results, write_results,
 };
@@ -109,7 +111,8 @@ fn results_and_their_order_do_not_depend_on_the_number_of_threads() {
     let data = data();
     let (alone, helped) = (with_threads(&data, 1), with_threads(&data, 4));
     for query in &queries() {
-        for format in [ResultFormat::Csv, ResultFormat::Json, ResultFormat::Tsv] {
+        use ResultFormat::{Arrow, Csv, Json, Tsv, Xml};
+        for format in [Csv, Json, Tsv, Xml, Arrow] {
             assert!(
                 text(&alone, query, format) == text(&helped, query, format),
                 "{query} as {format:?}"
@@ -171,6 +174,16 @@ fn several_threads_work_on_the_solutions_of_an_input() {
     assert!(database.usage().helped > 0);
 }
 
+/// Returns N-Quads in another format, as one writer writes them one after the other.
+fn rewritten(quads: &[u8], format: RdfFormat) -> Vec<u8> {
+    let mut writer = pythia::RdfWriter::new(Vec::new(), format, &[]).expect("no prefixes");
+    for quad in NQuadsParser::new().for_slice(quads) {
+        let written = writer.quad(quad.expect("N-Quads").as_ref());
+        written.expect("memory takes it");
+    }
+    writer.finish().expect("memory takes it")
+}
+
 /// A dump has the same bytes with any number of threads, also if its quads are cut where a subject goes on.
 #[test]
 fn dumps_do_not_depend_on_the_number_of_threads() {
@@ -184,6 +197,7 @@ fn dumps_do_not_depend_on_the_number_of_threads() {
         ));
     }
     let (alone, helped) = (with_threads(&data, 1), with_threads(&data, 4));
+    let mut quads = Vec::new();
     for format in [RdfFormat::NQuads, RdfFormat::TriG] {
         let dump = |database: &Database| {
             let mut text = Vec::new();
@@ -195,6 +209,10 @@ fn dumps_do_not_depend_on_the_number_of_threads() {
         assert_eq!(rows, alone.snapshot().statistics().quads, "{format}");
         let lines = text.split_inclusive(|byte| *byte == b'\n').count() as u64;
         assert!(lines >= rows, "{format}");
+        match format {
+            RdfFormat::NQuads => quads = text,
+            format => assert!(rewritten(&quads, format) == text, "{format}"),
+        }
     }
     assert_eq!(alone.usage().helped, 0);
     assert!(helped.usage().helped > 0);
