@@ -1,4 +1,4 @@
-//! Writes the whole contents of a store.
+//! Writes the whole contents of a store, or one graph.
 
 use std::collections::HashMap;
 use std::io::{self, Write};
@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
-use oxrdf::{GraphName, GraphNameRef, NamedNode, NamedOrBlankNode, Quad, Term, TermRef, Triple};
+use oxrdf::{GraphName, GraphNameRef, NamedNode, NamedOrBlankNode, Quad, Term, TermRef};
 use pythia_query::{Cores, GraphRules, QueryError, QueryOptions, fork};
 use pythia_rdf::language::recommend_form;
 use pythia_rdf::write::RdfWriter;
@@ -16,7 +16,7 @@ use pythia_store::{
     Component, GraphFilter, IdBatch, Order, QuadPattern, QuadScan, Snapshot, StoreError,
 };
 
-use crate::write::{Shared, WriteError, WriteReport, check_triple_terms, write_triples};
+use crate::write::{Shared, WriteError, WriteReport, check_terms};
 
 /// Maximum number of batches that are decoded together, for each core.
 const BATCHES_PER_CORE: usize = 8;
@@ -47,36 +47,88 @@ pub fn dump_within(
 ) -> Result<WriteReport, WriteError> {
     let mut visible = Visible::new(snapshot, options);
     visible.check_format(format)?;
-    let mut document = Document::new(out, format);
-    let mut quads = VisibleQuads {
-        scan: snapshot.quads().map_err(failed)?,
-        rows: 0,
-        row_limit: options.row_limit.unwrap_or(u64::MAX),
-        last: Vec::new(),
+    let quads = Quads {
+        visible: Some(visible),
+        ..Quads::new(Some(snapshot.quads().map_err(failed)?), options)
     };
+    write_quads(snapshot, cores, quads, format, out)
+}
+
+/// Writes the triples of one graph, sorted by the ids of subject, predicate and object, within the limits of a
+/// query as [`dump_within`]. While [`Snapshot::layout`] is the same, the same graph gives the same bytes. A graph that is not visible
+/// has no triples.
+pub fn dump_graph(
+    snapshot: &Snapshot,
+    cores: &Arc<Cores>,
+    options: &QueryOptions,
+    graph: GraphNameRef<'_>,
+    format: RdfFormat,
+    out: impl Write,
+) -> Result<WriteReport, WriteError> {
+    let scan = match options.visible.allows(graph) {
+        true => scan_graph(snapshot, graph).map_err(failed)?,
+        false => None,
+    };
+    write_quads(snapshot, cores, Quads::new(scan, options), format, out)
+}
+
+/// Reads the triples of a graph; `None` if the store does not have its name.
+fn scan_graph(
+    snapshot: &Snapshot,
+    graph: GraphNameRef<'_>,
+) -> Result<Option<QuadScan>, StoreError> {
+    let id = match graph {
+        GraphNameRef::DefaultGraph => Some(TermId::DEFAULT_GRAPH),
+        GraphNameRef::NamedNode(node) => snapshot.resolve(node.into())?,
+        GraphNameRef::BlankNode(node) => snapshot.resolve(TermRef::from(node))?,
+    };
+    let scan = |id| {
+        let pattern = QuadPattern {
+            graph: GraphFilter::One(id),
+            ..QuadPattern::default()
+        };
+        let wanted = [Component::Subject, Component::Predicate, Component::Object];
+        snapshot.scan(&pattern, Order::Spo, &wanted)
+    };
+    id.map(scan).transpose()
+}
+
+/// Writes quads to the end. Any thread decodes batches of them and makes their text.
+fn write_quads(
+    snapshot: &Snapshot,
+    cores: &Arc<Cores>,
+    mut quads: Quads<'_>,
+    format: RdfFormat,
+    out: impl Write,
+) -> Result<WriteReport, WriteError> {
+    let mut document = Document::new(out, format);
+    let mut report = WriteReport::default();
     // The first batches are not kept back until there are many.
     let mut most = 1;
     loop {
         // A thread that writes does not compute.
         let busy = cores.compute();
-        let (batches, end) = quads.next_batches(most, &mut visible);
-        let limits = &visible.limits;
+        let (batches, end) = quads.next_batches(most);
+        let limits = quads.limits;
         let parts = fork(cores, batches.len(), |batch| {
             limits.check()?;
             let (before, ids) = &batches[batch];
             Ok(Part::of(snapshot, before, ids, format))
-        })?;
+        });
         drop(busy);
         let mut bytes = 0;
-        for part in parts {
-            let part = part?;
+        let parts = parts.map_err(|error| WriteError::Query(error).after(report))?;
+        for (part, (_, ids)) in parts.into_iter().zip(&batches) {
+            let part = part.map_err(|error| error.after(report))?;
             bytes += part.bytes();
             document.write(part)?;
+            report.rows += ids.len() as u64 / 4;
         }
-        if end? {
+        if end.map_err(|error| error.after(report))? {
             document.finish()?;
-            return Ok(WriteReport { rows: quads.rows });
+            return Ok(report);
         }
+        document.flush()?;
         most = more_or_fewer(most, bytes, cores.limit());
     }
 }
@@ -87,10 +139,14 @@ fn more_or_fewer(batches: usize, bytes: usize, cores: usize) -> usize {
     fitting.min(2 * batches).clamp(1, BATCHES_PER_CORE * cores)
 }
 
-/// The visible quads of a dump that are left.
-struct VisibleQuads {
-    scan: QuadScan,
-    /// Number of those read.
+/// The quads of a dump that are left.
+struct Quads<'a> {
+    /// `None` if there are none.
+    scan: Option<QuadScan>,
+    /// The graphs to be shown; `None` if the quads are the triples of one graph.
+    visible: Option<Visible<'a>>,
+    limits: Limits<'a>,
+    /// Number of quads read.
     rows: u64,
     row_limit: u64,
     /// The ids of the last one; empty before the first.
@@ -100,16 +156,24 @@ struct VisibleQuads {
 /// The ids of some quads, four for each, after those of the quad before them.
 type Batch = (Vec<TermId>, Vec<TermId>);
 
-impl VisibleQuads {
+impl<'a> Quads<'a> {
+    /// Returns the triples of a graph.
+    fn new(scan: Option<QuadScan>, options: &'a QueryOptions) -> Self {
+        Self {
+            scan,
+            visible: None,
+            limits: Limits::of(options),
+            rows: 0,
+            row_limit: options.row_limit.unwrap_or(u64::MAX),
+            last: Vec::new(),
+        }
+    }
+
     /// Returns the next quads in batches, and whether they are the last. An error comes after the quads before it.
-    fn next_batches(
-        &mut self,
-        most: usize,
-        visible: &mut Visible<'_>,
-    ) -> (Vec<Batch>, Result<bool, WriteError>) {
+    fn next_batches(&mut self, most: usize) -> (Vec<Batch>, Result<bool, WriteError>) {
         let mut batches = Vec::with_capacity(most);
         while batches.len() < most {
-            let (ids, is_last) = self.next_batch(visible);
+            let (ids, is_last) = self.next_batch();
             let last = match ids.len().checked_sub(4) {
                 Some(start) => ids[start..].to_vec(),
                 None => self.last.clone(),
@@ -123,14 +187,10 @@ impl VisibleQuads {
     }
 
     /// Returns the ids of the quads of the next batch, and whether it was the last.
-    fn next_batch(&mut self, visible: &mut Visible<'_>) -> (Vec<TermId>, Result<bool, WriteError>) {
-        let batch = match self.scan.next() {
-            Ok(Some(batch)) => batch,
+    fn next_batch(&mut self) -> (Vec<TermId>, Result<bool, WriteError>) {
+        let mut ids = match self.next_ids() {
+            Ok(Some(ids)) => ids,
             Ok(None) => return (Vec::new(), Ok(true)),
-            Err(error) => return (Vec::new(), Err(failed(error))),
-        };
-        let mut ids = match visible.quads_of(&batch) {
-            Ok(ids) => ids,
             Err(error) => return (Vec::new(), Err(error)),
         };
         let left = self.row_limit - self.rows;
@@ -141,13 +201,40 @@ impl VisibleQuads {
         self.rows += ids.len() as u64 / 4;
         (ids, Ok(false))
     }
+
+    fn next_ids(&mut self) -> Result<Option<Vec<TermId>>, WriteError> {
+        self.limits.check()?;
+        let Some(scan) = &mut self.scan else {
+            return Ok(None);
+        };
+        let Some(batch) = scan.next().map_err(failed)? else {
+            return Ok(None);
+        };
+        match &mut self.visible {
+            Some(visible) => visible.quads_of(&batch).map(Some),
+            None => {
+                let triple = |row: usize| {
+                    let columns = batch.columns.iter();
+                    let ids = columns.map(move |column| TermId(column[row]));
+                    ids.chain([TermId::DEFAULT_GRAPH])
+                };
+                Ok(Some((0..batch.rows).flat_map(triple).collect()))
+            }
+        }
+    }
 }
 
 /// A document that is being written.
-enum Document<W: Write> {
-    /// Made of texts, and what ends it after the last of them.
-    Texts(W, Vec<u8>),
-    Statements(Box<RdfWriter<W>>),
+struct Document<W: Write> {
+    out: Shared<W>,
+    form: Form<W>,
+}
+
+/// How a document is made.
+enum Form<W: Write> {
+    /// Of texts. What ends it after the last of them.
+    Texts(Vec<u8>),
+    Statements(Box<RdfWriter<Shared<W>>>),
 }
 
 /// Quads to be written.
@@ -202,7 +289,7 @@ fn decode(
     let bound: Vec<TermId> = ids.iter().copied().filter(|id| id.is_bound()).collect();
     let mut terms = snapshot.decode(&bound).map_err(failed)?;
     terms.iter_mut().for_each(recommend_form);
-    check_triple_terms(terms.iter(), format)?;
+    check_terms(terms.iter(), format)?;
     let mut terms = terms.into_iter();
     Ok(ids.chunks_exact(4).map(move |ids| {
         let mut next = |place: usize| ids[place].is_bound().then(|| terms.next()).flatten();
@@ -242,124 +329,39 @@ fn writer_of<W: Write>(out: W, format: RdfFormat) -> RdfWriter<W> {
 
 impl<W: Write> Document<W> {
     fn new(out: W, format: RdfFormat) -> Self {
-        match has_texts(format) {
-            true => Self::Texts(out, Vec::new()),
-            false => Self::Statements(Box::new(writer_of(out, format))),
-        }
+        let out = Shared::new(out);
+        let form = match has_texts(format) {
+            true => Form::Texts(Vec::new()),
+            false => Form::Statements(Box::new(writer_of(out.handle(), format))),
+        };
+        Self { out, form }
     }
 
     fn write(&mut self, part: Part) -> io::Result<()> {
-        match (self, part) {
-            (Self::Texts(out, last_end), Part::Text { text, end }) => {
+        match (&mut self.form, part) {
+            (Form::Texts(last_end), Part::Text { text, end }) => {
                 *last_end = end;
-                out.write_all(&text)
+                self.out.write_all(&text)?;
             }
-            (Self::Statements(writer), Part::Quads(quads)) => {
+            (Form::Statements(writer), Part::Quads(quads)) => {
                 let mut quads = quads.iter();
-                quads.try_for_each(|quad| writer.quad(quad.as_ref()))
+                quads.try_for_each(|quad| writer.quad(quad.as_ref()))?;
             }
             _ => unreachable!("parts have the form of the document"),
         }
+        Ok(())
     }
 
-    fn finish(self) -> io::Result<()> {
-        match self {
-            Self::Texts(mut out, end) => {
-                out.write_all(&end)?;
-                out.flush()
-            }
-            Self::Statements(writer) => writer.finish()?.flush(),
-        }
-    }
-}
-
-/// Writes the triples of one graph, sorted by the ids of subject, predicate and object, within the limits of a
-/// query as [`dump_within`]. While [`Snapshot::layout`] is the same, the same graph gives the same bytes. Memory
-/// use is constant. A graph that is not visible has no triples.
-pub fn dump_graph(
-    snapshot: &Snapshot,
-    options: &QueryOptions,
-    graph: GraphNameRef<'_>,
-    format: RdfFormat,
-    out: impl Write,
-) -> Result<WriteReport, WriteError> {
-    let mut triples = match options.visible.allows(graph) {
-        true => Triples::of(snapshot, graph, options).map_err(failed)?,
-        false => None,
-    };
-    let next_batch = || match &mut triples {
-        Some(triples) => triples.next_batch(),
-        None => Ok(None),
-    };
-    write_triples(next_batch, format, out)
-}
-
-/// The triples of a graph, decoded batch by batch.
-struct Triples<'a> {
-    snapshot: &'a Snapshot,
-    scan: QuadScan,
-    batch: IdBatch,
-    limits: Limits<'a>,
-    /// Triples that may still be returned.
-    rows_left: u64,
-    row_limit: u64,
-}
-
-impl<'a> Triples<'a> {
-    /// Returns the triples of a graph; `None` if the store does not have its name.
-    fn of(
-        snapshot: &'a Snapshot,
-        graph: GraphNameRef<'_>,
-        options: &'a QueryOptions,
-    ) -> Result<Option<Self>, StoreError> {
-        let id = match graph {
-            GraphNameRef::DefaultGraph => Some(TermId::DEFAULT_GRAPH),
-            GraphNameRef::NamedNode(node) => snapshot.resolve(node.into())?,
-            GraphNameRef::BlankNode(node) => snapshot.resolve(TermRef::from(node))?,
-        };
-        let Some(id) = id else {
-            return Ok(None);
-        };
-        let pattern = QuadPattern {
-            graph: GraphFilter::One(id),
-            ..QuadPattern::default()
-        };
-        let wanted = [Component::Subject, Component::Predicate, Component::Object];
-        let row_limit = options.row_limit.unwrap_or(u64::MAX);
-        Ok(Some(Self {
-            snapshot,
-            scan: snapshot.scan(&pattern, Order::Spo, &wanted)?,
-            batch: IdBatch::default(),
-            limits: Limits::of(options),
-            rows_left: row_limit,
-            row_limit,
-        }))
+    fn flush(&mut self) -> io::Result<()> {
+        self.out.flush()
     }
 
-    fn next_batch(&mut self) -> Result<Option<Vec<Triple>>, QueryError> {
-        self.limits.check()?;
-        if !self.scan.next_into(&mut self.batch)? {
-            return Ok(None);
+    fn finish(mut self) -> io::Result<()> {
+        match self.form {
+            Form::Texts(end) => self.out.write_all(&end)?,
+            Form::Statements(writer) => drop(writer.finish()?),
         }
-        let rows = self.batch.rows as u64;
-        if rows > self.rows_left {
-            return Err(QueryError::RowLimit(self.row_limit));
-        }
-        self.rows_left -= rows;
-        let ids = (0..self.batch.rows).flat_map(|row| {
-            let columns = self.batch.columns.iter();
-            columns.map(move |column| TermId(column[row]))
-        });
-        let mut terms = self.snapshot.decode(&ids.collect::<Vec<_>>())?;
-        terms.iter_mut().for_each(recommend_form);
-        let mut terms = terms.into_iter();
-        let mut triples = Vec::with_capacity(self.batch.rows);
-        while let Some(subject) = terms.next() {
-            let quad = quad([Some(subject), terms.next(), terms.next(), None]);
-            let wrong = || StoreError::corrupt("spo", None, "a quad that is not RDF");
-            triples.push(quad.ok_or_else(wrong)?.into());
-        }
-        Ok(Some(triples))
+        self.out.flush()
     }
 }
 
@@ -392,6 +394,7 @@ struct Visible<'a> {
 }
 
 /// The limits that end a dump early.
+#[derive(Clone, Copy)]
 struct Limits<'a> {
     cancel: Option<&'a AtomicBool>,
     deadline: Option<Instant>,
@@ -472,7 +475,6 @@ impl<'a> Visible<'a> {
 
     /// Returns the ids of the visible quads, four for each.
     fn quads_of(&mut self, batch: &IdBatch) -> Result<Vec<TermId>, WriteError> {
-        self.limits.check()?;
         let mut ids = Vec::with_capacity(4 * batch.rows);
         for row in 0..batch.rows {
             if self.shows(TermId(batch.columns[3][row]))? {

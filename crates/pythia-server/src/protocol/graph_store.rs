@@ -181,7 +181,7 @@ fn write_target(
     let format = format.expect("formats of graphs and datasets are formats of RDF");
     match target.graph() {
         None => pythia::dump_within(snapshot, cores, options, format, output)?,
-        Some(graph) => pythia::dump_graph(snapshot, options, graph, format, output)?,
+        Some(graph) => pythia::dump_graph(snapshot, cores, options, graph, format, output)?,
     };
     Ok(())
 }

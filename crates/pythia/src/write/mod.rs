@@ -21,7 +21,7 @@ pub use json::term as write_json_term;
 
 use format::Kind;
 pub(crate) use shared::Shared;
-pub(crate) use text::{check_triple_terms, write_triples};
+pub(crate) use text::check_terms;
 
 /// The error of writing results.
 #[derive(Debug, thiserror::Error)]
@@ -71,6 +71,14 @@ pub enum WriteError {
 impl WriteError {
     fn cut(rows: u64, error: QueryError) -> Self {
         Self::Cut { rows, error }
+    }
+
+    /// Returns the error after some results were written.
+    pub(crate) fn after(self, written: WriteReport) -> Self {
+        match self {
+            Self::Query(error) if written.rows > 0 => Self::cut(written.rows, error),
+            error => error,
+        }
     }
 }
 

@@ -4,9 +4,9 @@
 
 use std::io::{self, Write};
 
-use oxrdf::{Term, TermRef, Triple, Variable, VariableRef};
+use oxrdf::{Term, TermRef, Variable, VariableRef};
 use oxrdfio::{RdfFormat, RdfSerializer};
-use pythia_query::{Mapped, QueryError, SolutionBatch, SolutionStream, TripleStream};
+use pythia_query::{Mapped, SolutionBatch, SolutionStream, TripleStream};
 use sparesults::{QueryResultsFormat, QueryResultsSerializer, WriterSolutionsSerializer};
 
 use super::json::JsonWriter;
@@ -197,50 +197,42 @@ pub(super) fn write_graph(
     format: RdfFormat,
     out: impl Write,
 ) -> Result<WriteReport, WriteError> {
-    write_triples(|| triples.next_batch(), format, out)
-}
-
-/// Writes triples, one batch after the other.
-pub(crate) fn write_triples(
-    mut next_batch: impl FnMut() -> Result<Option<Vec<Triple>>, QueryError>,
-    format: RdfFormat,
-    out: impl Write,
-) -> Result<WriteReport, WriteError> {
     let mut report = WriteReport::default();
-    let mut next = next_batch()?;
+    let mut next = triples.next_batch()?;
     let mut out = Shared::new(out);
     let mut serializer = RdfSerializer::from_format(format).for_writer(out.handle());
     while let Some(batch) = next {
-        check_triple_terms(batch.iter().map(|triple| &triple.object), format)?;
+        check_terms(batch.iter().map(|triple| &triple.object), format)?;
         for triple in &batch {
-            if format == RdfFormat::RdfXml {
-                check_xml([&triple.object])?;
-            }
             serializer.serialize_triple(triple)?;
         }
         report.rows += batch.len() as u64;
         out.flush()?;
-        next = next_batch().map_err(|error| WriteError::cut(report.rows, error))?;
+        next = triples
+            .next_batch()
+            .map_err(|error| WriteError::cut(report.rows, error))?;
     }
     serializer.finish()?;
     out.flush()?;
     Ok(report)
 }
 
-/// Fails if an object is a triple term and the format is JSON-LD, which does not support them.
-pub(crate) fn check_triple_terms<'t>(
-    mut objects: impl Iterator<Item = &'t Term>,
+/// Fails if a format cannot hold a term: JSON-LD has no triple terms, and XML not all characters.
+pub(crate) fn check_terms<'t>(
+    mut terms: impl Iterator<Item = &'t Term>,
     format: RdfFormat,
 ) -> Result<(), WriteError> {
-    let is_json = matches!(format, RdfFormat::JsonLd { .. });
-    if !is_json || !objects.any(|object| matches!(object, Term::Triple(_))) {
-        return Ok(());
+    match format {
+        RdfFormat::RdfXml => check_xml(terms),
+        RdfFormat::JsonLd { .. } if terms.any(|term| matches!(term, Term::Triple(_))) => {
+            Err(WriteError::Format {
+                format: ResultFormat::JsonLd,
+                result: "a triple term",
+                instead: "nt, nq, ttl, trig or rdfxml",
+            })
+        }
+        _ => Ok(()),
     }
-    Err(WriteError::Format {
-        format: ResultFormat::JsonLd,
-        result: "a triple term",
-        instead: "nt, nq, ttl, trig or rdfxml",
-    })
 }
 
 /// Fails if XML cannot hold the text of a term, not even escaped.

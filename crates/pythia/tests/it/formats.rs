@@ -479,7 +479,7 @@ fn dumps_keep_the_limits_of_their_options() {
         error
             .map(|report| report.rows)
             .map_err(|error| match error {
-                WriteError::Query(error) => error,
+                WriteError::Query(error) | WriteError::Cut { error, .. } => error,
                 other => panic!("{other}"),
             })
     };
@@ -504,6 +504,28 @@ fn dumps_keep_the_limits_of_their_options() {
         ..QueryOptions::default()
     });
     assert!(matches!(cancelled, Err(QueryError::Cancelled)));
+}
+
+#[test]
+fn dumps_have_only_what_their_format_can_hold() {
+    let database = database("<http://e/a> <http://e/p> \"x\\u0001y\" .\n");
+    let (snapshot, cores) = (database.snapshot(), database.cores());
+    let options = QueryOptions::default();
+    let graph = oxrdf::GraphNameRef::DefaultGraph;
+    let all = pythia::dump(&snapshot, cores, RdfFormat::RdfXml, io::sink());
+    let one = pythia::dump_graph(
+        &snapshot,
+        cores,
+        &options,
+        graph,
+        RdfFormat::RdfXml,
+        io::sink(),
+    );
+    for outcome in [all, one] {
+        let message = outcome.unwrap_err().to_string();
+        assert!(message.contains("U+0001"), "{message}");
+    }
+    assert!(pythia::dump(&snapshot, cores, RdfFormat::Turtle, io::sink()).is_ok());
 }
 
 #[test]

@@ -214,6 +214,18 @@ fn dumps_do_not_depend_on_the_number_of_threads() {
             format => assert!(rewritten(&quads, format) == text, "{format}"),
         }
     }
+    let dump = |database: &Database, format| {
+        let (options, graph) = (QueryOptions::default(), oxrdf::GraphNameRef::DefaultGraph);
+        let (snapshot, cores) = (database.snapshot(), database.cores());
+        let mut text = Vec::new();
+        pythia::dump_graph(&snapshot, cores, &options, graph, format, &mut text).expect("memory");
+        text
+    };
+    let triples = dump(&alone, RdfFormat::NTriples);
+    for format in [RdfFormat::NTriples, RdfFormat::Turtle, RdfFormat::RdfXml] {
+        let text = dump(&helped, format);
+        assert!(text == rewritten(&triples, format), "graph as {format}");
+    }
     assert_eq!(alone.usage().helped, 0);
     assert!(helped.usage().helped > 0);
 }
