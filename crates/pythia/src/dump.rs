@@ -16,7 +16,7 @@ use pythia_store::{
     Component, GraphFilter, IdBatch, Order, QuadPattern, QuadScan, Snapshot, StoreError,
 };
 
-use crate::write::{Shared, WriteError, WriteReport, check_terms};
+use crate::write::{Shared, WriteError, WriteReport, check_terms, has_texts};
 
 /// Maximum number of batches that are decoded together, for each core.
 const BATCHES_PER_CORE: usize = 8;
@@ -315,12 +315,6 @@ impl Part {
             }
         }
     }
-}
-
-/// Returns whether the text of quads depends only on them and on the quad before them in a format.
-fn has_texts(format: RdfFormat) -> bool {
-    use RdfFormat::{NQuads, NTriples, TriG, Turtle};
-    matches!(format, NTriples | NQuads | Turtle | TriG)
 }
 
 fn writer_of<W: Write>(out: W, format: RdfFormat) -> RdfWriter<W> {

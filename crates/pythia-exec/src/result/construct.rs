@@ -6,13 +6,12 @@
 use std::sync::Arc;
 
 use hashbrown::HashSet;
-use oxrdf::Triple;
 use pythia_store::IdBatch;
 use spargebra::term::TriplePattern;
 
 use super::SolutionStream;
 use super::template::{Filling, TemplateReader, TemplateTerm};
-use super::triples::{BATCH_ROWS, Pending, PendingTriples, ROW_WIDTH, Row};
+use super::triples::{BATCH_ROWS, Pending, ROW_WIDTH, Row, TripleRows};
 use crate::error::QueryError;
 use crate::exec::context::QueryContext;
 use crate::limits::spill::distinct::{DistinctRows, Offered};
@@ -24,7 +23,8 @@ pub(super) struct Construction {
     solutions: SolutionStream,
     template: Vec<Shape>,
     source: TripleSource,
-    pending: PendingTriples,
+    /// Random number that makes new blank nodes differ from those of all other queries.
+    query: u64,
     solution: u64,
     /// Current batch of solutions, and the next row of it.
     batch: IdBatch,
@@ -51,6 +51,7 @@ impl Construction {
     pub(super) fn new(
         template: &[TriplePattern],
         solutions: SolutionStream,
+        query: u64,
     ) -> Result<Self, QueryError> {
         let mut reader = TemplateReader::new(solutions.context(), solutions.variables());
         let mut shapes = Vec::new();
@@ -60,45 +61,15 @@ impl Construction {
             }
         }
         let given = DistinctRows::new(solutions.context().governor(), ROW_WIDTH, 0);
-        let pending = PendingTriples::new(solutions.context());
         Ok(Self {
             solutions,
             template: shapes,
             source: TripleSource::Solutions(given),
-            pending,
+            query,
             solution: 0,
             batch: IdBatch::new(0),
             row: 0,
         })
-    }
-
-    /// Returns the next triples, without those that are not valid RDF.
-    pub(super) fn next_batch(&mut self) -> Result<Option<Vec<Triple>>, QueryError> {
-        loop {
-            if let Some(triples) = self.pending.next_batch()? {
-                return Ok(Some(triples));
-            }
-            self.solutions.context().check()?;
-            let pending: Vec<Pending> = match &mut self.source {
-                TripleSource::Solutions(_) => self.instantiate()?,
-                TripleSource::PutOff(rows) => {
-                    let mut ids = Vec::new();
-                    rows.next_rows(&mut ids)?;
-                    let rows = ids.chunks_exact(ROW_WIDTH);
-                    rows.map(|row| (row.try_into().expect("a row's width"), 0))
-                        .collect()
-                }
-                TripleSource::Done => return Ok(None),
-            };
-            if pending.is_empty() {
-                self.source = match std::mem::replace(&mut self.source, TripleSource::Done) {
-                    TripleSource::Solutions(given) => put_off(given, self.solutions.context())?,
-                    TripleSource::PutOff(_) | TripleSource::Done => TripleSource::Done,
-                };
-                continue;
-            }
-            self.pending.fill(pending);
-        }
     }
 
     /// Returns new triples of the next solutions; none at the end of the solutions.
@@ -126,7 +97,7 @@ impl Construction {
                 context: &context,
                 columns: &self.batch.columns,
                 row: self.row,
-                name: self.pending.name(self.solution),
+                name: (self.query, self.solution),
             };
             for shape in &self.template {
                 let Some(row) = shape.row(&filling)? else {
@@ -143,6 +114,32 @@ impl Construction {
             self.row += 1;
         }
         Ok(pending)
+    }
+}
+
+impl TripleRows for Construction {
+    fn next_rows(&mut self) -> Result<Option<Vec<Pending>>, QueryError> {
+        loop {
+            self.solutions.context().check()?;
+            let pending: Vec<Pending> = match &mut self.source {
+                TripleSource::Solutions(_) => self.instantiate()?,
+                TripleSource::PutOff(rows) => {
+                    let mut ids = Vec::new();
+                    rows.next_rows(&mut ids)?;
+                    let rows = ids.chunks_exact(ROW_WIDTH);
+                    rows.map(|row| (row.try_into().expect("a row's width"), 0))
+                        .collect()
+                }
+                TripleSource::Done => return Ok(None),
+            };
+            if !pending.is_empty() {
+                return Ok(Some(pending));
+            }
+            self.source = match std::mem::replace(&mut self.source, TripleSource::Done) {
+                TripleSource::Solutions(given) => put_off(given, self.solutions.context())?,
+                TripleSource::PutOff(_) | TripleSource::Done => TripleSource::Done,
+            };
+        }
     }
 }
 

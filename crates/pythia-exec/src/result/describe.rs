@@ -4,13 +4,12 @@
 use std::ops::ControlFlow;
 
 use hashbrown::HashSet;
-use oxrdf::Triple;
 use pythia_rdf::{TermId, TermKind};
 use pythia_store::{Component, GraphFilter, IdBatch, Order, QuadPattern, QuadScan};
 use rustc_hash::FxBuildHasher;
 
 use super::SolutionStream;
-use super::triples::{BATCH_ROWS, Pending, PendingTriples};
+use super::triples::{BATCH_ROWS, Pending, TripleRows};
 use crate::error::QueryError;
 use crate::exec::several_graphs;
 use crate::limits::governor::Working;
@@ -24,7 +23,6 @@ pub(super) struct Description {
     described: HashSet<TermId, FxBuildHasher>,
     /// Terms still to be described.
     open: Vec<TermId>,
-    pending: PendingTriples,
     /// Current term, with its predicates and objects.
     current: Option<(TermId, Statements)>,
 }
@@ -60,7 +58,6 @@ impl Description {
     pub(super) fn new(solutions: SolutionStream) -> Self {
         Self {
             graphs: solutions.context().dataset.default_filters(),
-            pending: PendingTriples::new(solutions.context()),
             solutions,
             described: HashSet::default(),
             open: Vec::new(),
@@ -68,37 +65,8 @@ impl Description {
         }
     }
 
-    /// Returns the next triples, or `None` at the end.
-    pub(super) fn next_batch(&mut self) -> Result<Option<Vec<Triple>>, QueryError> {
-        loop {
-            if let Some(triples) = self.pending.next_batch()? {
-                return Ok(Some(triples));
-            }
-            self.solutions.context().check()?;
-            if let Some((subject, statements)) = &mut self.current {
-                let subject = *subject;
-                let found = match statements {
-                    Statements::Scan(scan) => scan.next()?,
-                    Statements::Merged(merged) => merged.next(),
-                };
-                let Some(found) = found else {
-                    self.current = None;
-                    continue;
-                };
-                self.describe(subject, &found);
-            } else if let Some(subject) = self.open.pop() {
-                self.start(subject)?;
-            } else {
-                let Some(ids) = self.solutions.next_ids()? else {
-                    return Ok(None);
-                };
-                self.open = ids.columns.into_iter().flatten().map(TermId).collect();
-            }
-        }
-    }
-
-    /// Queues triples of a term for decoding. Blank nodes among their objects are described next.
-    fn describe(&mut self, subject: TermId, found: &IdBatch) {
+    /// Adds triples of a term to the rows. Blank nodes among their objects are described next.
+    fn describe(&mut self, subject: TermId, found: &IdBatch, rows: &mut Vec<Pending>) {
         let [predicates, objects] = &found.columns[..] else {
             unreachable!("two components were asked for");
         };
@@ -108,8 +76,7 @@ impl Description {
         let row = |(predicate, object): (&u64, &u64)| -> Pending {
             ([subject.0, *predicate, *object, 0, 0], 0)
         };
-        let rows = predicates.iter().zip(objects).map(row).collect();
-        self.pending.fill(rows);
+        rows.extend(predicates.iter().zip(objects).map(row));
     }
 
     /// Starts to describe a term, unless it has been described.
@@ -166,5 +133,36 @@ impl Description {
         };
         self.current = Some((subject, statements));
         Ok(())
+    }
+}
+
+impl TripleRows for Description {
+    fn next_rows(&mut self) -> Result<Option<Vec<Pending>>, QueryError> {
+        let mut rows = Vec::new();
+        while rows.len() < BATCH_ROWS {
+            self.solutions.context().check()?;
+            if let Some((subject, statements)) = &mut self.current {
+                let subject = *subject;
+                let found = match statements {
+                    Statements::Scan(scan) => scan.next()?,
+                    Statements::Merged(merged) => merged.next(),
+                };
+                match found {
+                    Some(found) => self.describe(subject, &found, &mut rows),
+                    None => self.current = None,
+                }
+            } else if let Some(subject) = self.open.pop() {
+                self.start(subject)?;
+            } else if rows.is_empty() {
+                let Some(ids) = self.solutions.next_ids()? else {
+                    return Ok(None);
+                };
+                self.open = ids.columns.into_iter().flatten().map(TermId).collect();
+            } else {
+                // Triples are returned before more solutions are computed.
+                break;
+            }
+        }
+        Ok(Some(rows))
     }
 }

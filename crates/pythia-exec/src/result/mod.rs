@@ -11,23 +11,20 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use futures::executor::block_on;
-use oxrdf::{Term, Triple, Variable};
+use oxrdf::{Term, Variable};
 use pythia_rdf::TermId;
 use pythia_rdf::language::recommend_form;
 use pythia_store::IdBatch;
-use spargebra::term::TriplePattern;
 
 pub use mapped::{Mapped, MappedSolutions};
 pub use spool::SpooledSolutions;
+pub use triples::{MappedTriples, TripleStream};
 
 use crate::error::QueryError;
 use crate::exec::batch::id_columns;
 use crate::exec::context::QueryContext;
 use crate::exec::solutions::{Solutions, pull};
 use crate::limits::governor::Working;
-
-use construct::Construction;
-use describe::Description;
 
 /// The results of a query.
 pub enum Results {
@@ -267,95 +264,4 @@ fn decode(
         rows: ids.rows,
         charge,
     })
-}
-
-/// Triples of a CONSTRUCT or DESCRIBE without duplicates, computed on demand.
-pub struct TripleStream {
-    source: TripleSource,
-    ready: std::vec::IntoIter<Triple>,
-    /// Maximum number of triples; `None` for no limit.
-    limit: Option<u64>,
-    /// Number of triples from the source so far.
-    given: u64,
-}
-
-enum TripleSource {
-    Construct(Box<Construction>),
-    Describe(Box<Description>),
-}
-
-impl TripleStream {
-    /// Makes the triples of a template, for each solution.
-    pub fn construct(
-        template: &[TriplePattern],
-        solutions: SolutionStream,
-    ) -> Result<Self, QueryError> {
-        let construction = Construction::new(template, solutions)?;
-        Ok(Self::new(TripleSource::Construct(Box::new(construction))))
-    }
-
-    /// Makes the descriptions of the terms in solutions.
-    pub fn describe(solutions: SolutionStream) -> Self {
-        Self::new(TripleSource::Describe(Box::new(Description::new(
-            solutions,
-        ))))
-    }
-
-    fn new(source: TripleSource) -> Self {
-        Self {
-            source,
-            ready: Vec::new().into_iter(),
-            limit: None,
-            given: 0,
-        }
-    }
-
-    /// Fails with an error after this many triples if there are more.
-    pub fn limited(mut self, triples: Option<u64>) -> Self {
-        self.limit = triples;
-        self
-    }
-
-    /// Returns the next triples, or `None` at the end. Blocks until some are available.
-    pub fn next_batch(&mut self) -> Result<Option<Vec<Triple>>, QueryError> {
-        let ready = std::mem::take(&mut self.ready);
-        if !ready.as_slice().is_empty() {
-            return Ok(Some(ready.collect()));
-        }
-        let over = self.limit.filter(|limit| self.given > *limit);
-        if let Some(limit) = over {
-            return Err(QueryError::RowLimit(limit));
-        }
-        let batch = match &mut self.source {
-            TripleSource::Construct(construction) => construction.next_batch()?,
-            TripleSource::Describe(description) => description.next_batch()?,
-        };
-        let Some(mut triples) = batch else {
-            return Ok(None);
-        };
-        for triple in &mut triples {
-            recommend_form(&mut triple.object);
-        }
-        let before = self.given;
-        self.given += triples.len() as u64;
-        match self.limit {
-            Some(limit) if limit == before => Err(QueryError::RowLimit(limit)),
-            Some(limit) => {
-                triples.truncate(usize::try_from(limit - before).unwrap_or(usize::MAX));
-                Ok(Some(triples))
-            }
-            None => Ok(Some(triples)),
-        }
-    }
-
-    /// Returns the next triple, or `None` at the end. Blocks until one is available.
-    pub fn next_triple(&mut self) -> Result<Option<Triple>, QueryError> {
-        if self.ready.as_slice().is_empty() {
-            let Some(triples) = self.next_batch()? else {
-                return Ok(None);
-            };
-            self.ready = triples.into_iter();
-        }
-        Ok(self.ready.next())
-    }
 }

@@ -1,13 +1,20 @@
-//! Triples as ids, decoded some at a time.
+//! Triples of a CONSTRUCT or DESCRIBE: rows of ids, made one after the other, and their terms, read some at a time by any thread.
 
 use std::sync::Arc;
 
 use oxrdf::{Term, Triple};
+use pythia_rdf::language::recommend_form;
 use pythia_rdf::{TermId, TermKind, term_text_bytes};
+use spargebra::term::TriplePattern;
 
+use super::SolutionStream;
+use super::construct::Construction;
+use super::describe::Description;
+use super::mapped::Mapped;
 use super::template::{new_node, triple};
 use crate::error::QueryError;
 use crate::exec::context::QueryContext;
+use crate::exec::ordered::{Items, Ordered, Work};
 use crate::limits::governor::Working;
 
 /// Ids of a triple's terms: subject, predicate, object. If the object is a triple term: subject, predicate,
@@ -23,8 +30,191 @@ pub(super) const BATCH_ROWS: usize = 4096;
 /// Approximate bytes of the texts of triples decoded at once. Each triple has its own copies of the texts.
 const BATCH_BYTES: usize = 8 << 20;
 
-/// Triples that are still ids. The last decoded triples are charged until the next are decoded.
-pub(super) struct PendingTriples {
+/// Rows of triples, made one after the other.
+pub(super) trait TripleRows: Send {
+    /// Returns the next rows, at least one, or `None` at the end.
+    fn next_rows(&mut self) -> Result<Option<Vec<Pending>>, QueryError>;
+}
+
+/// Triples without duplicates, computed on demand.
+pub struct TripleStream {
+    rows: Box<dyn TripleRows>,
+    decoder: TripleDecoder,
+    ready: std::vec::IntoIter<Triple>,
+    /// Maximum number of triples; `None` for no limit.
+    limit: Option<u64>,
+    /// Number of triples so far.
+    given: u64,
+}
+
+impl TripleStream {
+    /// Makes the triples of a template, for each solution.
+    pub fn construct(
+        template: &[TriplePattern],
+        solutions: SolutionStream,
+    ) -> Result<Self, QueryError> {
+        let decoder = TripleDecoder::new(solutions.context(), rand::random());
+        let rows = Construction::new(template, solutions, decoder.query)?;
+        Ok(Self::new(Box::new(rows), decoder))
+    }
+
+    /// Makes the descriptions of the terms in solutions.
+    pub fn describe(solutions: SolutionStream) -> Self {
+        let decoder = TripleDecoder::new(solutions.context(), 0);
+        Self::new(Box::new(Description::new(solutions)), decoder)
+    }
+
+    fn new(rows: Box<dyn TripleRows>, decoder: TripleDecoder) -> Self {
+        Self {
+            rows,
+            decoder,
+            ready: Vec::new().into_iter(),
+            limit: None,
+            given: 0,
+        }
+    }
+
+    /// Fails with an error after this many triples if there are more.
+    pub fn limited(mut self, triples: Option<u64>) -> Self {
+        self.limit = triples;
+        self
+    }
+
+    /// Returns the next triples, or `None` at the end. Blocks until some are available.
+    pub fn next_batch(&mut self) -> Result<Option<Vec<Triple>>, QueryError> {
+        let ready = std::mem::take(&mut self.ready);
+        if !ready.as_slice().is_empty() {
+            return Ok(Some(ready.collect()));
+        }
+        let over = self.limit.filter(|limit| self.given > *limit);
+        if let Some(limit) = over {
+            return Err(QueryError::RowLimit(limit));
+        }
+        let Some(mut triples) = self.decode_next()? else {
+            return Ok(None);
+        };
+        let before = self.given;
+        self.given += triples.len() as u64;
+        match self.limit {
+            Some(limit) if limit == before => Err(QueryError::RowLimit(limit)),
+            Some(limit) => {
+                triples.truncate(usize::try_from(limit - before).unwrap_or(usize::MAX));
+                Ok(Some(triples))
+            }
+            None => Ok(Some(triples)),
+        }
+    }
+
+    fn decode_next(&mut self) -> Result<Option<Vec<Triple>>, QueryError> {
+        loop {
+            if let Some(triples) = self.decoder.next()? {
+                return Ok(Some(triples));
+            }
+            match self.rows.next_rows()? {
+                Some(rows) => self.decoder.begin(rows),
+                None => return Ok(None),
+            }
+        }
+    }
+
+    /// Returns the next triple, or `None` at the end. Blocks until one is available.
+    pub fn next_triple(&mut self) -> Result<Option<Triple>, QueryError> {
+        if self.ready.as_slice().is_empty() {
+            let Some(triples) = self.next_batch()? else {
+                return Ok(None);
+            };
+            self.ready = triples.into_iter();
+        }
+        Ok(self.ready.next())
+    }
+
+    /// Returns whether several threads may work on the triples: they are not limited.
+    pub fn may_be_helped(&self) -> bool {
+        self.limit.is_none() && self.decoder.context.cores().are_several()
+    }
+
+    /// Makes something of each batch of the triples that [`Self::next_batch`] did not return yet. Ignores the limit.
+    pub fn mapped<T: Mapped>(
+        mut self,
+        map: impl Fn(Vec<Triple>) -> T + Send + Sync + 'static,
+    ) -> MappedTriples<T> {
+        let map: Arc<Map<T>> = Arc::new(map);
+        let (context, query) = (Arc::clone(&self.decoder.context), self.decoder.query);
+        let of_query = Arc::clone(&context);
+        let mapping = move || Mapping {
+            decoder: TripleDecoder::new(&of_query, query),
+            map: Arc::clone(&map),
+        };
+        let rest = Rest {
+            first: self.decoder.take_rest(),
+            rows: self.rows,
+        };
+        MappedTriples {
+            ordered: Ordered::new(rest, usize::MAX, mapping, context.governor()),
+            context,
+        }
+    }
+}
+
+type Map<T> = dyn Fn(Vec<Triple>) -> T + Send + Sync;
+
+/// Values made of each batch of triples, in order.
+pub struct MappedTriples<T: Mapped> {
+    ordered: Ordered<Rest, Mapping<T>>,
+    context: Arc<QueryContext>,
+}
+
+impl<T: Mapped> MappedTriples<T> {
+    /// Returns what was made of the next batch, or `None` at the end. Blocks until it is there.
+    pub fn next_part(&mut self) -> Result<Option<T>, QueryError> {
+        let _busy = self.context.cores().compute();
+        self.ordered.next()
+    }
+}
+
+/// The triples that are left.
+struct Rest {
+    /// Rows that were made before.
+    first: Vec<Pending>,
+    rows: Box<dyn TripleRows>,
+}
+
+impl Items for Rest {
+    type Item = Vec<Pending>;
+
+    fn next(&mut self) -> Result<Option<Vec<Pending>>, QueryError> {
+        match std::mem::take(&mut self.first) {
+            first if first.is_empty() => self.rows.next_rows(),
+            first => Ok(Some(first)),
+        }
+    }
+}
+
+/// The work of one thread.
+struct Mapping<T> {
+    decoder: TripleDecoder,
+    map: Arc<Map<T>>,
+}
+
+impl<T: Mapped> Work for Mapping<T> {
+    type Item = Vec<Pending>;
+    type Output = T;
+
+    fn begin(&mut self, rows: Vec<Pending>) {
+        self.decoder.begin(rows);
+    }
+
+    fn next(&mut self) -> Result<Option<T>, QueryError> {
+        Ok(self.decoder.next()?.map(|triples| (self.map)(triples)))
+    }
+
+    fn bytes(made: &T) -> usize {
+        made.bytes()
+    }
+}
+
+/// Decodes rows, some at a time. The last decoded triples are charged until the next are decoded.
+struct TripleDecoder {
     context: Arc<QueryContext>,
     /// Random number that makes new blank nodes differ from those of all other queries.
     query: u64,
@@ -33,10 +223,10 @@ pub(super) struct PendingTriples {
     charge: Working,
 }
 
-impl PendingTriples {
-    pub(super) fn new(context: &Arc<QueryContext>) -> Self {
+impl TripleDecoder {
+    fn new(context: &Arc<QueryContext>, query: u64) -> Self {
         Self {
-            query: rand::random(),
+            query,
             rows: Vec::new(),
             next: 0,
             charge: Working::new(context.governor()),
@@ -44,23 +234,23 @@ impl PendingTriples {
         }
     }
 
-    /// Returns the numbers that make the new blank nodes of a solution unique.
-    pub(super) fn name(&self, solution: u64) -> (u64, u64) {
-        (self.query, solution)
-    }
-
-    /// Sets the next rows to decode, after all previous ones are decoded.
-    pub(super) fn fill(&mut self, rows: Vec<Pending>) {
+    /// Begins with the next rows, after all previous ones are decoded.
+    fn begin(&mut self, rows: Vec<Pending>) {
         debug_assert!(self.next == self.rows.len(), "nothing is left out");
         (self.rows, self.next) = (rows, 0);
     }
 
+    /// Takes the rows that are not decoded.
+    fn take_rest(&mut self) -> Vec<Pending> {
+        self.rows.split_off(self.next)
+    }
+
     /// Decodes the next triples, without those that are not valid RDF. Returns `None` if nothing is left.
-    pub(super) fn next_batch(&mut self) -> Result<Option<Vec<Triple>>, QueryError> {
+    fn next(&mut self) -> Result<Option<Vec<Triple>>, QueryError> {
         while self.next < self.rows.len() {
             self.context.check()?;
             let mut count = (self.rows.len() - self.next).min(BATCH_ROWS);
-            let triples = loop {
+            let mut triples = loop {
                 match self.decode(count) {
                     // Terms may be long, so fewer of them may fit.
                     Err(QueryError::Memory(_)) if count > 1 => count /= 2,
@@ -68,6 +258,9 @@ impl PendingTriples {
                 }
             };
             if !triples.is_empty() {
+                for triple in &mut triples {
+                    recommend_form(&mut triple.object);
+                }
                 return Ok(Some(triples));
             }
         }
@@ -111,7 +304,7 @@ impl PendingTriples {
             }
             Some(match stored(id) {
                 Some(term) => term.clone(),
-                None => new_node(id, self.name(solution)).into(),
+                None => new_node(id, (self.query, solution)).into(),
             })
         };
         let assemble = |&(row, solution): &Pending| {

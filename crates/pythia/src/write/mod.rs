@@ -21,7 +21,7 @@ pub use json::term as write_json_term;
 
 use format::Kind;
 pub(crate) use shared::Shared;
-pub(crate) use text::check_terms;
+pub(crate) use text::{check_terms, has_texts};
 
 /// The error of writing results.
 #[derive(Debug, thiserror::Error)]

@@ -4,7 +4,7 @@
 
 use std::io::{self, Write};
 
-use oxrdf::{Term, TermRef, Variable, VariableRef};
+use oxrdf::{Term, TermRef, Triple, Variable, VariableRef};
 use oxrdfio::{RdfFormat, RdfSerializer};
 use pythia_query::{Mapped, SolutionBatch, SolutionStream, TripleStream};
 use sparesults::{QueryResultsFormat, QueryResultsSerializer, WriterSolutionsSerializer};
@@ -76,11 +76,14 @@ fn write_rest(
         let Some(text) = text.map_err(|error| WriteError::cut(report.rows, error))? else {
             return Ok(());
         };
-        let text = text?;
-        out.write_all(&text.bytes)?;
-        report.rows += text.rows;
-        out.flush()?;
+        write_text(text?, out, report)?;
     }
+}
+
+fn write_text(text: Text, out: &mut impl Write, report: &mut WriteReport) -> io::Result<()> {
+    out.write_all(&text.bytes)?;
+    report.rows += text.rows;
+    out.flush()
 }
 
 /// Writes solutions to memory as they follow others.
@@ -193,6 +196,61 @@ pub(super) fn write_boolean(
 }
 
 pub(super) fn write_graph(
+    triples: TripleStream,
+    format: RdfFormat,
+    out: impl Write,
+) -> Result<WriteReport, WriteError> {
+    match has_texts(format) {
+        true => write_texts(triples, format, out),
+        false => write_document(triples, format, out),
+    }
+}
+
+/// Returns whether the text of quads depends only on them and on the quad before them in a format.
+pub(crate) fn has_texts(format: RdfFormat) -> bool {
+    use RdfFormat::{NQuads, NTriples, TriG, Turtle};
+    matches!(format, NTriples | NQuads | Turtle | TriG)
+}
+
+/// Writes triples as texts, of which each is a document. Several threads make them.
+fn write_texts(
+    mut triples: TripleStream,
+    format: RdfFormat,
+    mut out: impl Write,
+) -> Result<WriteReport, WriteError> {
+    let mut report = WriteReport::default();
+    let mut next = triples.next_batch()?;
+    while let Some(batch) = next {
+        write_text(text_of_triples(&batch, format)?, &mut out, &mut report)?;
+        if report.rows >= ALONE_ROWS && triples.may_be_helped() {
+            let mut texts = triples.mapped(move |batch| text_of_triples(&batch, format));
+            let cut = |rows, error| WriteError::cut(rows, error);
+            while let Some(text) = texts.next_part().map_err(|e| cut(report.rows, e))? {
+                write_text(text?, &mut out, &mut report)?;
+            }
+            return Ok(report);
+        }
+        next = triples
+            .next_batch()
+            .map_err(|error| WriteError::cut(report.rows, error))?;
+    }
+    out.flush()?;
+    Ok(report)
+}
+
+fn text_of_triples(batch: &[Triple], format: RdfFormat) -> Result<Text, WriteError> {
+    let mut serializer = RdfSerializer::from_format(format).for_writer(Vec::new());
+    for triple in batch {
+        serializer.serialize_triple(triple)?;
+    }
+    Ok(Text {
+        bytes: serializer.finish()?,
+        rows: batch.len() as u64,
+    })
+}
+
+/// Writes triples as one document.
+fn write_document(
     mut triples: TripleStream,
     format: RdfFormat,
     out: impl Write,

@@ -1,9 +1,12 @@
 //! Queries that several threads compute: results and their order are those of one thread.
 
+use std::collections::HashSet;
 use std::num::NonZero;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use oxrdf::Quad;
+use oxrdfio::RdfParser;
 use oxttl::NQuadsParser;
 
 use pythia::{
@@ -123,6 +126,34 @@ fn results_and_their_order_do_not_depend_on_the_number_of_threads() {
     // Most of them are not over before helpers come.
     let queries = QUERIES.len() as u64;
     assert!(helped.usage().helped > queries, "{:?}", helped.usage());
+}
+
+/// Several threads read the triples of a graph and write them; some triples are not valid RDF.
+#[test]
+fn graphs_do_not_depend_on_the_number_of_threads() {
+    let data = data();
+    let (alone, helped) = (with_threads(&data, 1), with_threads(&data, 4));
+    for query in [
+        "CONSTRUCT { ?n <http://e/of> ?s . ?v <http://e/is> ?s . ?s ?s ?v } { ?s <http://e/next> ?n ; <http://e/value> ?v }",
+        "DESCRIBE ?s { ?s <http://e/next> ?n }",
+    ] {
+        let mut expected = None;
+        for (format, read) in [
+            (ResultFormat::NTriples, RdfFormat::NTriples),
+            (ResultFormat::Turtle, RdfFormat::Turtle),
+            (ResultFormat::RdfXml, RdfFormat::RdfXml),
+        ] {
+            let (one, several) = (text(&alone, query, format), text(&helped, query, format));
+            assert!(one == several, "{query} as {format:?}");
+            let quads = RdfParser::from_format(read).for_slice(&one);
+            let triples: HashSet<Quad> = quads.map(|quad| quad.expect("RDF")).collect();
+            assert!(triples.len() > 50_000, "{query}: {} triples", triples.len());
+            let expected = expected.get_or_insert_with(|| triples.clone());
+            assert!(*expected == triples, "{query} as {format:?}");
+        }
+    }
+    assert_eq!(alone.usage().helped, 0);
+    assert!(helped.usage().helped > 0);
 }
 
 /// Solutions stay in the order of the input, wherever its batches end: those without a match too, and those of all branches.
