@@ -20,8 +20,7 @@ pub use pythia_exec::limits::fork::fork;
 pub use pythia_exec::limits::governor::Overstay;
 pub use pythia_exec::limits::spill::bytes::{SpilledBytes, SpilledPiece};
 pub use pythia_exec::result::{
-    Mapped, MappedSolutions, MappedTriples, Results, SolutionBatch, SolutionStream,
-    SpooledSolutions, TripleStream,
+    Mapped, MappedResults, Results, SolutionBatch, SolutionStream, SpooledSolutions, TripleStream,
 };
 pub use pythia_exec::search::literal::{Path, PathEdge};
 pub use pythia_exec::service::{HttpService, ServiceError, ServiceHandler, ServiceSolutions};

@@ -97,8 +97,9 @@ impl Graph {
         Self { starts, targets }
     }
 
-    /// Returns the graph whose nodes are those of the parts, one part after the other. Their targets are numbers of its nodes.
-    pub fn joined(parts: &[Self]) -> Self {
+    /// Returns the graph whose nodes are those of the parts, one part after the other. Their targets are numbers of its nodes. Each part
+    /// is freed when it is copied.
+    pub fn joined(parts: Vec<Self>) -> Self {
         let nodes = parts.iter().map(Self::nodes).sum::<usize>();
         let edges = parts.iter().map(Self::edges).sum::<u64>();
         let mut starts = Vec::with_capacity(nodes + 1);
@@ -332,7 +333,7 @@ mod tests {
         assert_eq!(edges, [&[][..], &[0], &[0], &[]]);
         let members = components.members();
         let parts = [0..1, 1..3, 3..4].map(|range| graph.condensed(&components, &members, range));
-        let joined = Graph::joined(&parts);
+        let joined = Graph::joined(parts.into());
         assert_eq!(
             (joined.starts, joined.targets),
             (condensed.starts.clone(), condensed.targets.clone())

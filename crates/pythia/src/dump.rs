@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::io::{self, Write};
 use std::mem;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Instant;
 
 use oxrdf::{GraphName, GraphNameRef, NamedNode, NamedOrBlankNode, Quad, Term, TermRef};
@@ -20,12 +20,12 @@ use crate::write::{Shared, WriteError, WriteReport, check_terms, has_texts};
 
 /// Maximum number of batches that are decoded together, for each core.
 const BATCHES_PER_CORE: usize = 8;
-/// Approximate bytes of the text of such batches, for each core.
-const BYTES_PER_CORE: usize = 8 << 20;
+/// Approximate bytes of the text of such batches, for each core. Once there are as many, no other batch is begun.
+const BYTES_PER_CORE: usize = 4 << 20;
 
 /// Writes all quads, sorted by subject, predicate, object and graph. The same data gives the same bytes,
-/// regardless of the order in which it was loaded and of the number of cores. Memory use is constant: some 8 MiB for each core, or
-/// the text of some thousand quads if that is more. Formats without graphs hold only the default graph; they are rejected
+/// regardless of the order in which it was loaded and of the number of cores. Memory use is constant: some 4 MiB for each core, or
+/// for each the text of some thousand quads if that is more. Formats without graphs hold only the default graph; they are rejected
 /// before the first byte if there are other graphs.
 pub fn dump(
     snapshot: &Snapshot,
@@ -48,6 +48,7 @@ pub fn dump_within(
     let mut visible = Visible::new(snapshot, options);
     visible.check_format(format)?;
     let quads = Quads {
+        limits: visible.limits,
         visible: Some(visible),
         ..Quads::new(Some(snapshot.quads().map_err(failed)?), options)
     };
@@ -55,8 +56,8 @@ pub fn dump_within(
 }
 
 /// Writes the triples of one graph, sorted by the ids of subject, predicate and object, within the limits of a
-/// query as [`dump_within`]. While [`Snapshot::layout`] is the same, the same graph gives the same bytes. A graph that is not visible
-/// has no triples.
+/// query as [`dump_within`], and with as much memory. While [`Snapshot::layout`] is the same, the same graph gives the same bytes. A graph
+/// that is not visible has no triples.
 pub fn dump_graph(
     snapshot: &Snapshot,
     cores: &Arc<Cores>,
@@ -108,21 +109,22 @@ fn write_quads(
     loop {
         // A thread that writes does not compute.
         let busy = cores.compute();
-        let (batches, end) = quads.next_batches(most);
-        let limits = quads.limits;
-        let parts = fork(cores, batches.len(), |batch| {
-            limits.check()?;
-            let (before, ids) = &batches[batch];
-            Ok(Part::of(snapshot, before, ids, format))
-        });
+        let (mut batches, end) = quads.next_batches(most);
         drop(busy);
         let mut bytes = 0;
-        let parts = parts.map_err(|error| WriteError::Query(error).after(report))?;
-        for (part, (_, ids)) in parts.into_iter().zip(&batches) {
-            let part = part.map_err(|error| error.after(report))?;
-            bytes += part.bytes();
-            document.write(part)?;
-            report.rows += ids.len() as u64 / 4;
+        while !batches.is_empty() {
+            let busy = cores.compute();
+            let parts = parts_of(snapshot, cores, &batches, quads.limits, format);
+            drop(busy);
+            let parts = parts.map_err(|error| WriteError::Query(error).after(report))?;
+            let rest = batches.split_off(parts.len());
+            for (part, (_, ids)) in parts.into_iter().zip(&batches) {
+                let part = part.map_err(|error| error.after(report))?;
+                bytes += part.bytes();
+                document.write(part)?;
+                report.rows += ids.len() as u64 / 4;
+            }
+            batches = rest;
         }
         if end.map_err(|error| error.after(report))? {
             document.finish()?;
@@ -131,6 +133,28 @@ fn write_quads(
         document.flush()?;
         most = more_or_fewer(most, bytes, cores.limit());
     }
+}
+
+/// Makes the parts of the first batches, at least one, on all free cores: of fewer if they have long texts.
+fn parts_of(
+    snapshot: &Snapshot,
+    cores: &Arc<Cores>,
+    batches: &[Batch],
+    limits: Limits<'_>,
+    format: RdfFormat,
+) -> Result<Vec<Result<Part, WriteError>>, QueryError> {
+    let made = AtomicUsize::new(0);
+    let parts = fork(cores, batches.len(), |batch| {
+        limits.check()?;
+        if batch > 0 && made.load(Ordering::Relaxed) > BYTES_PER_CORE * cores.limit() {
+            return Ok(None);
+        }
+        let (before, ids) = &batches[batch];
+        let part = Part::of(snapshot, before, ids, format);
+        made.fetch_add(part.as_ref().map_or(0, Part::bytes), Ordering::Relaxed);
+        Ok(Some(part))
+    })?;
+    Ok(parts.into_iter().map_while(|part| part).collect())
 }
 
 /// Returns the number of batches to decode together, after this many with texts of this length.
@@ -157,7 +181,7 @@ struct Quads<'a> {
 type Batch = (Vec<TermId>, Vec<TermId>);
 
 impl<'a> Quads<'a> {
-    /// Returns the triples of a graph.
+    /// Returns the quads of a scan, whose graph is not wanted.
     fn new(scan: Option<QuadScan>, options: &'a QueryOptions) -> Self {
         Self {
             scan,

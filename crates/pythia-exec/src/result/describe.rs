@@ -14,6 +14,9 @@ use crate::error::QueryError;
 use crate::exec::several_graphs;
 use crate::limits::governor::Working;
 
+/// Number of triples that are returned first.
+const FIRST_ROWS: usize = 64;
+
 /// A running DESCRIBE. Each term is described once, so no triple repeats. Memory holds one id per described
 /// term and, if the default graph is a merge, the triples of the current term.
 pub(super) struct Description {
@@ -23,6 +26,8 @@ pub(super) struct Description {
     described: HashSet<TermId, FxBuildHasher>,
     /// Terms still to be described.
     open: Vec<TermId>,
+    /// Number of triples that are returned together: more each time, so that the first come soon.
+    together: usize,
     /// Current term, with its predicates and objects.
     current: Option<(TermId, Statements)>,
 }
@@ -61,6 +66,7 @@ impl Description {
             solutions,
             described: HashSet::default(),
             open: Vec::new(),
+            together: FIRST_ROWS,
             current: None,
         }
     }
@@ -139,7 +145,9 @@ impl Description {
 impl TripleRows for Description {
     fn next_rows(&mut self) -> Result<Option<Vec<Pending>>, QueryError> {
         let mut rows = Vec::new();
-        while rows.len() < BATCH_ROWS {
+        let together = self.together;
+        self.together = (2 * together).min(BATCH_ROWS);
+        while rows.len() < together {
             self.solutions.context().check()?;
             if let Some((subject, statements)) = &mut self.current {
                 let subject = *subject;

@@ -12,13 +12,14 @@ use std::sync::Arc;
 
 use futures::executor::block_on;
 use oxrdf::{Term, Variable};
-use pythia_rdf::TermId;
 use pythia_rdf::language::recommend_form;
+use pythia_rdf::{TermId, term_text_bytes};
 use pythia_store::IdBatch;
 
-pub use mapped::{Mapped, MappedSolutions};
+use mapped::Decode;
+pub use mapped::{Mapped, MappedResults};
 pub use spool::SpooledSolutions;
-pub use triples::{MappedTriples, TripleStream};
+pub use triples::TripleStream;
 
 use crate::error::QueryError;
 use crate::exec::batch::id_columns;
@@ -45,6 +46,10 @@ pub struct SolutionStream {
 
 /// Maximum number of ids that are decoded together.
 const CELLS_MAX: usize = 1 << 16;
+
+/// Approximate maximum bytes of the texts of solutions or triples that are decoded together. A text counts for each place where it is
+/// written.
+const TEXT_BYTES: usize = 8 << 20;
 
 /// Some solutions with their terms. Each distinct term is stored once.
 #[derive(Debug)]
@@ -88,6 +93,28 @@ impl SolutionBatch {
     /// Returns the approximate bytes of the solutions in memory.
     pub fn bytes(&self) -> usize {
         self.charge.bytes() + self.columns.len() * self.rows * size_of::<u32>()
+    }
+
+    /// Keeps the first solutions, at least one, whose texts take about this many bytes when they are written.
+    fn truncate_to(&mut self, bytes_max: usize) {
+        let lengths: Vec<usize> = self.terms.iter().map(term_text_bytes).collect();
+        let longest = lengths.iter().max().copied().unwrap_or(0);
+        if longest.saturating_mul(self.columns.len() * self.rows) <= bytes_max {
+            return;
+        }
+        let of_row = |row: usize| {
+            let places = self.columns.iter().filter_map(|c| c[row].checked_sub(1));
+            places.map(|place| lengths[place as usize]).sum::<usize>()
+        };
+        let mut bytes = 0;
+        let fitting = (0..self.rows).take_while(|row| {
+            bytes += of_row(*row);
+            bytes <= bytes_max
+        });
+        self.rows = fitting.count().max(1).min(self.rows);
+        for column in &mut self.columns {
+            column.truncate(self.rows);
+        }
     }
 
     /// Returns the terms of one solution, in column order.
@@ -184,19 +211,22 @@ impl Decoder {
         }
     }
 
-    /// Begins with the next solutions. Those before are all decoded.
-    fn begin(&mut self, ids: IdBatch) {
-        (self.ids, self.decoded) = (ids, 0);
-    }
-
     /// Takes the solutions that are not decoded.
     fn take_rest(&mut self) -> IdBatch {
         let rest = rows_of(&self.ids, self.decoded..self.ids.rows);
         self.begin(IdBatch::default());
         rest
     }
+}
 
-    /// Returns the next decoded solutions, or `None` if all are.
+impl Decode for Decoder {
+    type Ids = IdBatch;
+    type Batch = SolutionBatch;
+
+    fn begin(&mut self, ids: IdBatch) {
+        (self.ids, self.decoded) = (ids, 0);
+    }
+
     fn next(&mut self) -> Result<Option<SolutionBatch>, QueryError> {
         if self.decoded == self.ids.rows {
             self.begin(IdBatch::default());
@@ -211,8 +241,14 @@ impl Decoder {
                 // Terms may be long, so fewer of them may fit.
                 Err(QueryError::Memory(_)) if part.len() > 1 => self.cells /= 2,
                 Err(error) => return Err(error),
-                Ok(batch) => {
-                    self.decoded = part.end;
+                Ok(mut batch) => {
+                    batch.truncate_to(TEXT_BYTES);
+                    self.decoded += batch.rows;
+                    // The next texts are probably as long.
+                    self.cells = match batch.rows < part.len() {
+                        true => 2 * batch.rows * self.variables.len(),
+                        false => (2 * self.cells).min(CELLS_MAX),
+                    };
                     return Ok(Some(batch));
                 }
             }

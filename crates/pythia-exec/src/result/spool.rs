@@ -5,7 +5,7 @@ use std::sync::Arc;
 use oxrdf::Variable;
 use pythia_store::IdBatch;
 
-use super::mapped::{Mapped, MappedSolutions, Source};
+use super::mapped::{Mapped, MappedResults, Source, map_solutions};
 use super::{SolutionBatch, SolutionStream};
 use crate::error::QueryError;
 use crate::exec::context::QueryContext;
@@ -60,13 +60,13 @@ impl SpooledSolutions {
     pub fn mapped<T: Mapped>(
         &self,
         map: impl Fn(SolutionBatch) -> T + Send + Sync + 'static,
-    ) -> MappedSolutions<T> {
+    ) -> MappedResults<T> {
         let rows = Rows {
             reader: self.run.reader(),
             width: self.variables.len(),
         };
         let (variables, context) = (Arc::clone(&self.variables), Arc::clone(&self.context));
-        MappedSolutions::new(IdBatch::default(), rows, variables, context, map)
+        map_solutions(IdBatch::default(), rows, variables, context, map)
     }
 }
 

@@ -7,14 +7,14 @@ use pythia_rdf::language::recommend_form;
 use pythia_rdf::{TermId, TermKind, term_text_bytes};
 use spargebra::term::TriplePattern;
 
-use super::SolutionStream;
 use super::construct::Construction;
 use super::describe::Description;
-use super::mapped::Mapped;
+use super::mapped::{Decode, Mapped, MappedResults};
 use super::template::{new_node, triple};
+use super::{SolutionStream, TEXT_BYTES};
 use crate::error::QueryError;
 use crate::exec::context::QueryContext;
-use crate::exec::ordered::{Items, Ordered, Work};
+use crate::exec::ordered::Items;
 use crate::limits::governor::Working;
 
 /// Ids of a triple's terms: subject, predicate, object. If the object is a triple term: subject, predicate,
@@ -27,8 +27,6 @@ pub(super) type Pending = (Row, u64);
 
 /// Number of triples decoded at once.
 pub(super) const BATCH_ROWS: usize = 4096;
-/// Approximate bytes of the texts of triples decoded at once. Each triple has its own copies of the texts.
-const BATCH_BYTES: usize = 8 << 20;
 
 /// Rows of triples, made one after the other.
 pub(super) trait TripleRows: Send {
@@ -133,42 +131,24 @@ impl TripleStream {
         self.limit.is_none() && self.decoder.context.cores().are_several()
     }
 
-    /// Makes something of each batch of the triples that [`Self::next_batch`] did not return yet. Ignores the limit.
+    /// Makes something of each batch of the triples that were not returned yet.
+    ///
+    /// # Panics
+    /// If the triples are limited, or [`Self::next_triple`] has not returned all of a batch.
     pub fn mapped<T: Mapped>(
         mut self,
         map: impl Fn(Vec<Triple>) -> T + Send + Sync + 'static,
-    ) -> MappedTriples<T> {
-        let map: Arc<Map<T>> = Arc::new(map);
-        let (context, query) = (Arc::clone(&self.decoder.context), self.decoder.query);
-        let of_query = Arc::clone(&context);
-        let mapping = move || Mapping {
-            decoder: TripleDecoder::new(&of_query, query),
-            map: Arc::clone(&map),
-        };
+    ) -> MappedResults<T> {
+        assert!(self.limit.is_none() && self.ready.as_slice().is_empty());
         let rest = Rest {
             first: self.decoder.take_rest(),
             rows: self.rows,
         };
-        MappedTriples {
-            ordered: Ordered::new(rest, usize::MAX, mapping, context.governor()),
-            context,
-        }
-    }
-}
-
-type Map<T> = dyn Fn(Vec<Triple>) -> T + Send + Sync;
-
-/// Values made of each batch of triples, in order.
-pub struct MappedTriples<T: Mapped> {
-    ordered: Ordered<Rest, Mapping<T>>,
-    context: Arc<QueryContext>,
-}
-
-impl<T: Mapped> MappedTriples<T> {
-    /// Returns what was made of the next batch, or `None` at the end. Blocks until it is there.
-    pub fn next_part(&mut self) -> Result<Option<T>, QueryError> {
-        let _busy = self.context.cores().compute();
-        self.ordered.next()
+        let (context, query) = (Arc::clone(&self.decoder.context), self.decoder.query);
+        let decoder = move || TripleDecoder::new(&context, query);
+        let context = Arc::clone(&self.decoder.context);
+        // The terms, and the copies of them.
+        MappedResults::new(rest, decoder, 2 * TEXT_BYTES, context, map)
     }
 }
 
@@ -187,29 +167,6 @@ impl Items for Rest {
             first if first.is_empty() => self.rows.next_rows(),
             first => Ok(Some(first)),
         }
-    }
-}
-
-/// The work of one thread.
-struct Mapping<T> {
-    decoder: TripleDecoder,
-    map: Arc<Map<T>>,
-}
-
-impl<T: Mapped> Work for Mapping<T> {
-    type Item = Vec<Pending>;
-    type Output = T;
-
-    fn begin(&mut self, rows: Vec<Pending>) {
-        self.decoder.begin(rows);
-    }
-
-    fn next(&mut self) -> Result<Option<T>, QueryError> {
-        Ok(self.decoder.next()?.map(|triples| (self.map)(triples)))
-    }
-
-    fn bytes(made: &T) -> usize {
-        made.bytes()
     }
 }
 
@@ -234,38 +191,9 @@ impl TripleDecoder {
         }
     }
 
-    /// Begins with the next rows, after all previous ones are decoded.
-    fn begin(&mut self, rows: Vec<Pending>) {
-        debug_assert!(self.next == self.rows.len(), "nothing is left out");
-        (self.rows, self.next) = (rows, 0);
-    }
-
     /// Takes the rows that are not decoded.
     fn take_rest(&mut self) -> Vec<Pending> {
         self.rows.split_off(self.next)
-    }
-
-    /// Decodes the next triples, without those that are not valid RDF. Returns `None` if nothing is left.
-    fn next(&mut self) -> Result<Option<Vec<Triple>>, QueryError> {
-        while self.next < self.rows.len() {
-            self.context.check()?;
-            let mut count = (self.rows.len() - self.next).min(BATCH_ROWS);
-            let mut triples = loop {
-                match self.decode(count) {
-                    // Terms may be long, so fewer of them may fit.
-                    Err(QueryError::Memory(_)) if count > 1 => count /= 2,
-                    other => break other?,
-                }
-            };
-            if !triples.is_empty() {
-                for triple in &mut triples {
-                    recommend_form(&mut triple.object);
-                }
-                return Ok(Some(triples));
-            }
-        }
-        self.charge.clear();
-        Ok(None)
     }
 
     /// Decodes `count` rows, or fewer if their texts are long.
@@ -292,7 +220,7 @@ impl TripleDecoder {
         for (row, _) in rows {
             let texts = row.iter().filter_map(|id| stored(*id)).map(term_text_bytes);
             bytes += texts.sum::<usize>() + size_of::<Triple>();
-            if fitting > 0 && bytes > BATCH_BYTES {
+            if fitting > 0 && bytes > TEXT_BYTES {
                 break;
             }
             fitting += 1;
@@ -318,5 +246,38 @@ impl TripleDecoder {
         let triples = rows[..fitting].iter().filter_map(assemble).collect();
         self.next += fitting;
         Ok(triples)
+    }
+}
+
+/// Triples that are not valid RDF are left out.
+impl Decode for TripleDecoder {
+    type Ids = Vec<Pending>;
+    type Batch = Vec<Triple>;
+
+    fn begin(&mut self, rows: Vec<Pending>) {
+        debug_assert!(self.next == self.rows.len(), "nothing is left out");
+        (self.rows, self.next) = (rows, 0);
+    }
+
+    fn next(&mut self) -> Result<Option<Vec<Triple>>, QueryError> {
+        while self.next < self.rows.len() {
+            self.context.check()?;
+            let mut count = (self.rows.len() - self.next).min(BATCH_ROWS);
+            let mut triples = loop {
+                match self.decode(count) {
+                    // Terms may be long, so fewer of them may fit.
+                    Err(QueryError::Memory(_)) if count > 1 => count /= 2,
+                    other => break other?,
+                }
+            };
+            if !triples.is_empty() {
+                for triple in &mut triples {
+                    recommend_form(&mut triple.object);
+                }
+                return Ok(Some(triples));
+            }
+        }
+        self.charge.clear();
+        Ok(None)
     }
 }

@@ -19,7 +19,6 @@
 
 use std::collections::HashMap;
 use std::io::Write;
-use std::ops::Range;
 use std::sync::Arc;
 
 use arrow::array::{
@@ -42,8 +41,6 @@ use super::{WriteError, WriteReport};
 /// Rows and approximate bytes of a Parquet row group, which is held in memory.
 const ROW_GROUP_ROWS: usize = 1 << 17;
 const ROW_GROUP_BYTES: usize = 32 << 20;
-/// Bytes of text in one batch, unless a single row has more. Utf8 columns hold at most 2 GiB.
-const BATCH_TEXT_BYTES: usize = 64 << 20;
 
 /// The common type of all values of a column.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -212,15 +209,11 @@ fn schema(spooled: &SpooledSolutions, columns: &[Column]) -> SchemaRef {
 }
 
 /// The arrays of some solutions.
-struct Made {
-    batches: Vec<RecordBatch>,
-    rows: u64,
-}
+struct Made(RecordBatch);
 
 impl Mapped for Made {
     fn bytes(&self) -> usize {
-        let batches = self.batches.iter();
-        batches.map(RecordBatch::get_array_memory_size).sum()
+        self.0.get_array_memory_size()
     }
 }
 
@@ -239,53 +232,25 @@ fn for_each_batch(
         let Some(made) = next.map_err(|error| WriteError::cut(rows, error))? else {
             return Ok(());
         };
-        let made = made.map_err(arrow_error)?;
-        made.batches.iter().try_for_each(&mut *write)?;
-        rows += made.rows;
+        let Made(batch) = made.map_err(arrow_error)?;
+        write(&batch)?;
+        rows += batch.num_rows() as u64;
     }
 }
 
-/// Makes arrays of solutions: of fewer at a time if they have long texts.
+/// Makes arrays of solutions.
 fn arrays(
     batch: &SolutionBatch,
     columns: &[Column],
     schema: &SchemaRef,
 ) -> Result<Made, ArrowError> {
-    let mut batches = Vec::new();
-    let mut parts = Vec::from([(0, batch.len())]);
-    while let Some((from, to)) = parts.pop() {
-        let part = from..to;
-        if part.len() > 1 && text_bytes(batch, part.clone()) > BATCH_TEXT_BYTES {
-            let middle = from + part.len() / 2;
-            parts.extend([(middle, to), (from, middle)]);
-            continue;
-        }
-        let arrays = columns
-            .iter()
-            .enumerate()
-            .map(|(index, column)| column.array(part.clone().map(|row| batch.term(row, index))));
-        let arrays: Vec<ArrayRef> = arrays.collect::<Result<_, _>>()?;
-        let options = RecordBatchOptions::new().with_row_count(Some(part.len()));
-        let schema = Arc::clone(schema);
-        batches.push(RecordBatch::try_new_with_options(schema, arrays, &options)?);
-    }
-    Ok(Made {
-        batches,
-        rows: batch.len() as u64,
-    })
-}
-
-/// Returns the approximate bytes of text in rows of a batch.
-fn text_bytes(batch: &SolutionBatch, rows: Range<usize>) -> usize {
-    let length = |term: &Term| match term {
-        Term::NamedNode(node) => node.as_str().len(),
-        Term::BlankNode(node) => node.as_str().len(),
-        Term::Literal(literal) => literal.value().len() + literal.datatype().as_str().len(),
-        Term::Triple(_) => term.to_string().len(),
-    };
-    rows.flat_map(|row| batch.row(row))
-        .filter_map(|(_, term)| term.map(length))
-        .sum()
+    let arrays = columns
+        .iter()
+        .enumerate()
+        .map(|(index, column)| column.array((0..batch.len()).map(|row| batch.term(row, index))));
+    let arrays: Vec<ArrayRef> = arrays.collect::<Result<_, _>>()?;
+    let options = RecordBatchOptions::new().with_row_count(Some(batch.len()));
+    RecordBatch::try_new_with_options(Arc::clone(schema), arrays, &options).map(Made)
 }
 
 impl Column {

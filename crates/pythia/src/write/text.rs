@@ -6,7 +6,7 @@ use std::io::{self, Write};
 
 use oxrdf::{Term, TermRef, Triple, Variable, VariableRef};
 use oxrdfio::{RdfFormat, RdfSerializer};
-use pythia_query::{Mapped, SolutionBatch, SolutionStream, TripleStream};
+use pythia_query::{Mapped, QueryError, SolutionBatch, SolutionStream, TripleStream};
 use sparesults::{QueryResultsFormat, QueryResultsSerializer, WriterSolutionsSerializer};
 
 use super::json::JsonWriter;
@@ -34,6 +34,7 @@ pub(super) fn write_solutions(
     while let Some(batch) = next {
         writer.write(&batch)?;
         report.rows += batch.len() as u64;
+        drop(batch);
         out.flush()?;
         if report.rows >= ALONE_ROWS && solutions.may_be_helped() {
             write_rest(solutions, format, &mut out, &mut report)?;
@@ -71,13 +72,19 @@ fn write_rest(
     report: &mut WriteReport,
 ) -> Result<(), WriteError> {
     let mut texts = solutions.mapped(move |batch| text_of(&batch, format));
-    loop {
-        let text = texts.next_part();
-        let Some(text) = text.map_err(|error| WriteError::cut(report.rows, error))? else {
-            return Ok(());
-        };
+    write_all(|| texts.next_part(), out, report)
+}
+
+/// Writes texts to the end, after others.
+fn write_all(
+    mut next: impl FnMut() -> Result<Option<Result<Text, WriteError>>, QueryError>,
+    out: &mut impl Write,
+    report: &mut WriteReport,
+) -> Result<(), WriteError> {
+    while let Some(text) = next().map_err(|error| WriteError::cut(report.rows, error))? {
         write_text(text?, out, report)?;
     }
+    Ok(())
 }
 
 fn write_text(text: Text, out: &mut impl Write, report: &mut WriteReport) -> io::Result<()> {
@@ -222,12 +229,10 @@ fn write_texts(
     let mut next = triples.next_batch()?;
     while let Some(batch) = next {
         write_text(text_of_triples(&batch, format)?, &mut out, &mut report)?;
+        drop(batch);
         if report.rows >= ALONE_ROWS && triples.may_be_helped() {
             let mut texts = triples.mapped(move |batch| text_of_triples(&batch, format));
-            let cut = |rows, error| WriteError::cut(rows, error);
-            while let Some(text) = texts.next_part().map_err(|e| cut(report.rows, e))? {
-                write_text(text?, &mut out, &mut report)?;
-            }
+            write_all(|| texts.next_part(), &mut out, &mut report)?;
             return Ok(report);
         }
         next = triples

@@ -12,7 +12,7 @@ use arrow_ipc::reader::StreamReader;
 use oxigraph::io::{RdfFormat, RdfParser};
 use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
 use pythia::{
-    Database, Options, QueryError, QueryOptions, ResultFormat, WriteError, write_results,
+    Database, Options, QueryError, QueryOptions, ResultFormat, Results, WriteError, write_results,
 };
 use sparesults::{QueryResultsFormat, QueryResultsParser, ReaderQueryResultsParserOutput};
 
@@ -504,6 +504,27 @@ fn dumps_keep_the_limits_of_their_options() {
         ..QueryOptions::default()
     });
     assert!(matches!(cancelled, Err(QueryError::Cancelled)));
+}
+
+/// A text counts for each row that has it, since each row is written.
+#[test]
+fn rows_with_long_texts_are_few_at_a_time() {
+    let text = "x".repeat(1 << 20);
+    let mut data = format!("<http://e/d> <http://e/text> \"{text}\" .\n");
+    for n in 0..100 {
+        data += &format!("<http://e/s{n}> <http://e/p> <http://e/o> .\n");
+    }
+    let database = database(&data);
+    let query = "SELECT ?s ?d { ?s <http://e/p> <http://e/o> . <http://e/d> <http://e/text> ?d }";
+    let Results::Solutions(mut solutions) = database.query(query).unwrap() else {
+        panic!("a SELECT");
+    };
+    let mut rows = 0;
+    while let Some(batch) = solutions.next_batch().unwrap() {
+        assert!((1..=8).contains(&batch.len()), "{} MiB", batch.len());
+        rows += batch.len();
+    }
+    assert_eq!(rows, 100);
 }
 
 #[test]

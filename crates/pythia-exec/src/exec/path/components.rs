@@ -38,8 +38,8 @@ impl Condensed {
     pub(super) fn of_graph(graph: &Graph, governor: &Arc<Governor>) -> Result<Self, QueryError> {
         let nodes = graph.nodes();
         let mut held = Held::new(governor);
-        // The result, first in parts, and 28 bytes per node while searching for components.
-        held.set(nodes * 56 + graph.edges() as usize * 2 * size_of::<u32>())?;
+        // The result, and 28 bytes per node while searching for components.
+        held.set(nodes * 56 + graph.edges() as usize * size_of::<u32>())?;
         let components = Components::find(graph, &mut || governor.check())?;
         governor.check()?;
         let members = components.members();
@@ -50,7 +50,7 @@ impl Condensed {
             let range = first as u32..(first + TOGETHER).min(count) as u32;
             Ok(graph.condensed(&components, &members, range))
         })?;
-        let successors = Graph::joined(&successors);
+        let successors = Graph::joined(successors);
         let held_bytes = Graph::bytes(count, nodes)
             + Graph::bytes(count, successors.edges() as usize)
             + nodes * 4

@@ -18,7 +18,7 @@ use crate::limits::fork::fork;
 use crate::limits::governor::Held;
 use crate::plan::automaton::{Edges, Transition};
 
-/// Number of nodes whose edges are read by one thread. Each of many graphs is read for all of them.
+/// Number of nodes whose edges are read by one thread.
 const TOGETHER: usize = 16_384;
 
 /// The context and graphs that edges are read from.
@@ -71,16 +71,15 @@ impl Source<'_> {
         Ok((ids, held))
     }
 
-    /// Reads all edges, as pairs of node numbers.
+    /// Reads all edges into a graph of node numbers.
     pub(super) fn edges(
         &self,
         steps: &[Transition],
         nodes: &Nodes,
     ) -> Result<(Graph, Held), QueryError> {
         let count = nodes.ids.len();
-        let together = match steps.iter().all(Transition::has_predicate) {
-            true => TOGETHER.saturating_mul(self.graphs.len().max(1)),
-            // Quads of all predicates are not read by ranges of nodes.
+        let together = match self.has_ranges(steps) {
+            true => TOGETHER,
             false => count.max(1),
         };
         let cores = self.context.governor().cores();
@@ -88,11 +87,19 @@ impl Source<'_> {
             let first = part * together;
             self.edges_from(steps, nodes, first..(first + together).min(count))
         })?;
-        let (parts, _held): (Vec<Graph>, Vec<Held>) = parts.into_iter().unzip();
+        let (parts, parts_held): (Vec<Graph>, Vec<Held>) = parts.into_iter().unzip();
+        drop(parts_held);
         let mut held = Held::new(self.context.governor());
         let edges = parts.iter().map(|part| part.edges() as usize).sum();
         held.set(Graph::bytes(count, edges))?;
-        Ok((Graph::joined(&parts), held))
+        Ok((Graph::joined(parts), held))
+    }
+
+    /// Returns whether edges can be read by ranges of nodes: neither those of all predicates nor those of named graphs, which have a
+    /// file of their own.
+    fn has_ranges(&self, steps: &[Transition]) -> bool {
+        let is_named = |graph: &GraphFilter| graph.one_named().is_some();
+        steps.iter().all(Transition::has_predicate) && !self.graphs.iter().any(is_named)
     }
 
     /// Reads the edges from a range of nodes.
