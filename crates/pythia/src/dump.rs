@@ -254,9 +254,9 @@ struct Document<W: Write> {
     form: Form<W>,
 }
 
-/// How a document is made.
+/// The form in which a document is made.
 enum Form<W: Write> {
-    /// Of texts. What ends it after the last of them.
+    /// Texts, with the end of the document after the last of them.
     Texts(Vec<u8>),
     Statements(Box<RdfWriter<Shared<W>>>),
 }
@@ -265,7 +265,7 @@ enum Form<W: Write> {
 enum Part {
     Text {
         text: Vec<u8>,
-        /// What ends a document after this text.
+        /// The end of a document after this text.
         end: Vec<u8>,
     },
     Quads(Vec<Quad>),

@@ -134,7 +134,7 @@ impl TripleStream {
     /// Makes something of each batch of the triples that were not returned yet.
     ///
     /// # Panics
-    /// If the triples are limited, or [`Self::next_triple`] has not returned all of a batch.
+    /// Panics for limited triples, and if [`Self::next_triple`] has returned only some of a batch.
     pub fn mapped<T: Mapped>(
         mut self,
         map: impl Fn(Vec<Triple>) -> T + Send + Sync + 'static,

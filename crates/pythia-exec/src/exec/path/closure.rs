@@ -1,8 +1,7 @@
 //! The closure of whole predicates: all their edges in memory, numbered and condensed. It is used when so
 //! many searches are needed that each would read most of the graph.
 //!
-//! If the edges exceed the query's memory, reading fails, and the caller searches from a few nodes at a time
-//! instead.
+//! Reading fails if the edges exceed the query's memory. The caller then searches from a few nodes at a time.
 
 use std::sync::Arc;
 
