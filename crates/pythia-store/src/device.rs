@@ -54,7 +54,7 @@ pub(crate) fn is_ours(name: &str) -> bool {
 }
 
 /// Returns the profile of the store's device: the kept one if it is of this device. Otherwise measures by reading the
-/// store's largest file for about a quarter of a second, and keeps the result if writing is allowed. Never fails: if
+/// store's largest file for about 150 milliseconds, and keeps the result if writing is allowed. Never fails: if
 /// it cannot measure, it assumes a profile.
 pub fn of_store(storage: &DirectStorage, manifest: &Manifest) -> DeviceProfile {
     let identity = storage.identity();

@@ -217,7 +217,7 @@ impl DirectStorage {
         }
     }
 
-    /// Measures the device for about a quarter of a second by reading a file of the folder. `None` if the file is
+    /// Measures the device for about 150 milliseconds by reading a file of the folder. `None` if the file is
     /// too small or the machine too busy for a result, or if reads go through the kernel's cache.
     pub fn measure_briefly(&self, name: &str) -> Result<Option<DeviceProfile>, IoError> {
         if !self.backend.direct {

@@ -9,8 +9,10 @@ use super::{DeviceIdentity, DeviceProfile, Origin, RandomReads, SplitMix};
 
 /// Minimum size of the file. A smaller one may be in a cache of the device as a whole.
 const FILE_BYTES_MIN: u64 = 8 << 20;
-/// Duration of each stream; there are at most 19 of them.
-const STREAM: Duration = Duration::from_millis(13);
+/// Duration of each stream of random reads; there are at most 20 of them.
+const RANDOM: Duration = Duration::from_millis(6);
+/// Duration of the sequential stream, whose reads are longer.
+const SEQUENTIAL: Duration = Duration::from_millis(13);
 /// Depths tried for each read size.
 const DEPTHS: [u32; 4] = [8, 32, 64, 128];
 /// Number of times each is tried. The best counts, because other users of the device can only slow it down.
@@ -30,7 +32,7 @@ const DEPTH_MIN: u32 = 32;
 /// device.
 const BUSY: u64 = 4;
 
-/// Measures the device of a file for about a quarter of a second by reading the file, which must be open for
+/// Measures the device of a file for about 150 milliseconds by reading the file, which must be open for
 /// direct reads. `None` if the file is too small or the machine too busy for a result.
 pub fn brief(file: &File) -> io::Result<Option<DeviceProfile>> {
     let bytes = file.metadata()?.len();
@@ -101,7 +103,7 @@ fn random_stream(
     let begun = Instant::now();
     stream::run(file, depth as usize, size, &mut || {
         let offset = random.below(places) * size as u64;
-        (begun.elapsed() < STREAM).then_some(read(offset, size))
+        (begun.elapsed() < RANDOM).then_some(read(offset, size))
     })
 }
 
@@ -112,7 +114,7 @@ fn sequential(file: &File, file_bytes: u64) -> io::Result<Measurements> {
     stream::run(file, SEQUENTIAL_DEPTH, SEQUENTIAL_BYTES, &mut || {
         let offset = place % places * SEQUENTIAL_BYTES as u64;
         place += 1;
-        (begun.elapsed() < STREAM).then_some(read(offset, SEQUENTIAL_BYTES))
+        (begun.elapsed() < SEQUENTIAL).then_some(read(offset, SEQUENTIAL_BYTES))
     })
 }
 

@@ -56,6 +56,15 @@ pub trait QuadSink {
     fn end_batch(&mut self) -> Result<(), SinkError> {
         Ok(())
     }
+
+    /// Ends the input, on the thread that called the other functions, unless the parse has failed. Nothing is
+    /// passed afterwards.
+    ///
+    /// # Errors
+    /// Returns an error if the sink fails. The parse then fails.
+    fn end_input(&mut self) -> Result<(), SinkError> {
+        Ok(())
+    }
 }
 
 /// Sink that checks every term and counts the quads, for parsing without loading.

@@ -32,20 +32,29 @@ pub(crate) fn run<S: QuadSink>(receiver: &Receiver<Task>, sink: &mut S, shared: 
             Content::Quads(quads) => take_quads(&quads, source, sequence, sink, shared),
         };
         let outcome = outcome.and_then(|()| {
-            let place = InputPosition {
-                source,
-                sequence,
-                line: 0,
-                column: 0,
-            };
-            sink.end_batch().map_err(|error| Failure {
-                place,
-                cause: Cause::Sink(error),
-            })
+            sink.end_batch()
+                .map_err(|error| sink_failure(source, sequence, error))
         });
         if let Err(failure) = outcome {
             shared.fail(failure);
         }
+    }
+    if !shared.is_stopped()
+        && let Err(error) = sink.end_input()
+    {
+        shared.fail(sink_failure(0, 0, error));
+    }
+}
+
+fn sink_failure(source: usize, sequence: usize, error: SinkError) -> Failure {
+    Failure {
+        place: InputPosition {
+            source,
+            sequence,
+            line: 0,
+            column: 0,
+        },
+        cause: Cause::Sink(error),
     }
 }
 
@@ -61,15 +70,7 @@ fn take_quads<S: QuadSink>(
     for quad in quads {
         encoder
             .quad(quad.as_ref(), scope, sink)
-            .map_err(|error| Failure {
-                place: InputPosition {
-                    source,
-                    sequence,
-                    line: 0,
-                    column: 0,
-                },
-                cause: Cause::Sink(error),
-            })?;
+            .map_err(|error| sink_failure(source, sequence, error))?;
     }
     shared.done(source, sequence, quads.len() as u64, 0, 0);
     Ok(())

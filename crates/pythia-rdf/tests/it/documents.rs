@@ -161,11 +161,12 @@ fn large_documents_come_in_batches() {
     assert_eq!(report.bytes, text.len() as u64);
 }
 
-/// Counts the chunks of a source.
+/// Counts the chunks of a source, and its ends.
 #[derive(Default)]
 struct Chunks {
     quads: u64,
     chunks: u64,
+    ends: u64,
 }
 
 impl QuadSink for Chunks {
@@ -189,9 +190,32 @@ impl QuadSink for Chunks {
     }
 
     fn end_batch(&mut self) -> Result<(), SinkError> {
+        assert_eq!(self.ends, 0);
         self.chunks += 1;
         Ok(())
     }
+
+    fn end_input(&mut self) -> Result<(), SinkError> {
+        self.ends += 1;
+        Ok(())
+    }
+}
+
+#[test]
+fn each_sink_sees_the_end_of_a_valid_input() {
+    let ends = |sources: Vec<pythia_rdf::Source>| {
+        let mut sinks: [Chunks; 3] = Default::default();
+        let parsed = parse_sources(sources, &options(1), &mut sinks, &Progress::default());
+        (parsed.is_ok(), sinks.map(|sink| sink.ends))
+    };
+    let valid = "<e:s> <e:p> <e:o> .\n";
+    let triples = |text: &str| source(text.to_owned(), RdfFormat::NTriples);
+    assert_eq!(ends(vec![triples(valid), triples(valid)]), (true, [1; 3]));
+    assert_eq!(ends(Vec::new()), (true, [1; 3]));
+    let mut sink = [Chunks::default()];
+    let sources = vec![triples("<e:s> <e:p> .\n")];
+    parse_sources(sources, &options(1), &mut sink, &Progress::default()).expect_err("invalid");
+    assert_eq!(sink[0].ends, 0);
 }
 
 #[test]
@@ -233,7 +257,7 @@ fn turtle_and_trig_are_cut_between_statements() {
         let mut sink = [Chunks::default()];
         let sources = vec![source(text, format)];
         parse_sources(sources, &options(1), &mut sink, &Progress::default()).expect("valid");
-        let [Chunks { quads, chunks }] = sink;
+        let [Chunks { quads, chunks, .. }] = sink;
         assert!(
             quads >= 4000 && (least..=most).contains(&chunks),
             "{quads} in {chunks}"

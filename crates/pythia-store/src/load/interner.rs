@@ -87,12 +87,10 @@ impl Interner {
         Ok(())
     }
 
-    /// Seals the last batch.
-    pub(super) fn finish(mut self) -> Result<Vec<Batch>, LoadError> {
-        if self.rows.len() > 0 {
-            self.seal()?;
-        }
-        Ok(self.batches)
+    /// Returns the batches of an input that has ended.
+    pub(super) fn into_batches(self) -> Vec<Batch> {
+        debug_assert_eq!(self.rows.len(), 0, "the end of the input seals the last");
+        self.batches
     }
 }
 
@@ -139,6 +137,17 @@ impl QuadSink for Interner {
             self.seal().map_err(SinkError::new)?;
         }
         self.shrink();
+        Ok(())
+    }
+
+    /// Seals the last batch beside workers that still parse, and frees the memory of batches.
+    fn end_input(&mut self) -> Result<(), SinkError> {
+        if self.rows.len() > 0 {
+            self.seal().map_err(SinkError::new)?;
+        }
+        self.table = TermTable::new();
+        self.rows = Rows::default();
+        self.sorter = KeySorter::default();
         Ok(())
     }
 }

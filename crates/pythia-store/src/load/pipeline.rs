@@ -5,7 +5,6 @@ use std::sync::Arc;
 use pythia_rdf::{ParseError, ParseOptions, ParseReport, Source, parse_sources};
 
 use super::batch::{Batch, BatchFiles};
-use super::error::joined;
 use super::interner::Interner;
 use super::numbering::{NumberedBatch, TermNumbers, TermSink, number_terms};
 use super::orders::{KnownQuads, OrdersPlan, PerOrder, RowSink, write_orders};
@@ -273,17 +272,8 @@ fn parse(
         &progress.parse,
     )
     .map_err(own_error)?;
-    progress.begin("sort terms", 0);
-    let mut batches = Vec::new();
-    std::thread::scope(|scope| {
-        let seal = |interner: Interner| scope.spawn(move || interner.finish());
-        let handles: Vec<_> = interners.into_iter().map(seal).collect();
-        for handle in handles {
-            batches.extend(joined(handle.join(), "sorting terms")?);
-        }
-        Ok::<(), LoadError>(())
-    })?;
-    Ok((parsed, batches))
+    let batches = interners.into_iter().flat_map(Interner::into_batches);
+    Ok((parsed, batches.collect()))
 }
 
 /// Returns the parser's options.
