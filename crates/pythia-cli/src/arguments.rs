@@ -10,6 +10,7 @@ use indicatif::{HumanBytes, HumanCount};
 use pythia::{Database, Options};
 use pythia_bench::bsbm::UseCase;
 
+use crate::allocator;
 use crate::exit::UsageError;
 pub(crate) use pythia_server::config::parse_bytes as bytes;
 
@@ -65,6 +66,7 @@ impl StoreArguments {
     /// Opens the store for queries within limits.
     pub(crate) fn open(&self, limits: &LimitArguments) -> anyhow::Result<Database> {
         let options = limits.options(self.cache);
+        allocator::return_beyond(options.cache_bytes.saturating_add(options.memory_bytes));
         Ok(Database::open_with(&self.location, options)?)
     }
 

@@ -21,9 +21,18 @@ pub fn random_u64() -> u64 {
 
 /// Returns the bytes of the machine's memory; `None` if the system does not report them.
 pub fn memory_bytes() -> Option<usize> {
-    let text = std::fs::read_to_string("/proc/meminfo").ok()?;
-    let mut lines = text.lines();
-    let line = lines.find_map(|line| line.strip_prefix("MemTotal:"))?;
+    bytes_of("/proc/meminfo", "MemTotal:")
+}
+
+/// Returns the bytes of this process that are in memory; `None` if the system does not report them.
+pub fn resident_bytes() -> Option<usize> {
+    bytes_of("/proc/self/status", "VmRSS:")
+}
+
+/// Returns the bytes in a line of a file that begins with a name.
+fn bytes_of(file: &str, name: &str) -> Option<usize> {
+    let text = std::fs::read_to_string(file).ok()?;
+    let line = text.lines().find_map(|line| line.strip_prefix(name))?;
     let kilobytes = line
         .trim()
         .strip_suffix("kB")?

@@ -238,7 +238,7 @@ fn measure_commits(
         commits_per_second: commits,
         quads_per_second: commits * batch as f64,
         latency: latencies.summary(),
-        resident_bytes: resident_bytes(),
+        resident_bytes: pythia_io::system::resident_bytes().unwrap_or(0) as u64,
     })
 }
 
@@ -285,15 +285,6 @@ pub(super) fn commit(
     transaction.insert(&quads)?;
     transaction.commit()?;
     Ok(())
-}
-
-/// Returns the memory of this process, 0 if the system does not provide it.
-fn resident_bytes() -> u64 {
-    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
-    let kilobytes =
-        line.and_then(|line| line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok());
-    kilobytes.unwrap_or(0) << 10
 }
 
 /// Changes a share of the quads, spread over all: at even intervals, a quad loses its object and gets that of the

@@ -14,6 +14,7 @@ use pythia_server::config::{
 };
 use pythia_server::{Server, logging};
 
+use crate::allocator;
 use crate::arguments::bytes;
 use crate::exit::UsageError;
 
@@ -137,6 +138,7 @@ impl Serve {
             return Ok(());
         }
         logging::install(&config.log);
+        allocator::return_beyond(memory_bytes(&config));
         let server = Server::start_from(source)?;
         if config.log.format == LogFormat::Text {
             greet(&config, &server.addresses());
@@ -197,6 +199,13 @@ impl ServeFlags {
             None => config.log.format,
         };
     }
+}
+
+/// Returns the bytes that the limits allow for pages, queries and texts being received.
+fn memory_bytes(config: &Config) -> usize {
+    let datasets = config.datasets.iter();
+    let bytes = datasets.map(|dataset| dataset.cache_bytes.saturating_add(dataset.memory_bytes));
+    bytes.fold(config.limits.receive_bytes, usize::saturating_add)
 }
 
 /// Returns the datasets that `-l` names. The first one without a name is served at the root.
