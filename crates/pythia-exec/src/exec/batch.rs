@@ -78,6 +78,15 @@ impl Batch {
         }
     }
 
+    /// Returns solutions with these columns, not charged for.
+    pub(crate) fn of(columns: Vec<Vec<u64>>, rows: usize) -> Self {
+        Self {
+            columns,
+            rows,
+            charge: None,
+        }
+    }
+
     /// Appends solutions, whose columns have these slots.
     pub(crate) fn append_solutions(&mut self, solutions: &RecordBatch, slots: &[usize]) {
         self.rows += solutions.num_rows();
@@ -88,11 +97,7 @@ impl Batch {
 
     /// Returns the same solutions, not charged for.
     pub(crate) fn copy(&self) -> Self {
-        Self {
-            columns: self.columns.clone(),
-            rows: self.rows,
-            charge: None,
-        }
+        Self::of(self.columns.clone(), self.rows)
     }
 
     /// Charges the query for the batch's memory.
@@ -194,6 +199,11 @@ impl Batch {
 /// Returns the cells of some rows.
 pub(super) fn gather(column: &[u64], rows: &[u32]) -> Vec<u64> {
     rows.iter().map(|&row| column[row as usize]).collect()
+}
+
+/// Returns the bytes of the ids of solutions.
+pub(super) fn bytes_of(solutions: &RecordBatch) -> usize {
+    solutions.num_rows() * solutions.num_columns() * size_of::<u64>()
 }
 
 /// Returns the schema of solutions over `variables`: unsigned 64-bit ids, 0 for unbound.

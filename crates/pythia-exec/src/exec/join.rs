@@ -1,9 +1,10 @@
 //! Joins of independently evaluated inputs: inner join, left join and MINUS. They hash the variables bound
 //! on both sides and check SPARQL compatibility on the others ([`matching`]).
 //!
-//! The right input is held in memory. If it does not fit, both inputs are partitioned by their keys and
-//! joined one partition at a time ([`spilled`]).
+//! The right input is held in memory, and several threads match the left one with it ([`in_memory`]). If it does not
+//! fit, both inputs are partitioned by their keys and joined one partition at a time ([`spilled`]).
 
+mod in_memory;
 mod matching;
 mod spilled;
 
@@ -11,11 +12,15 @@ use std::sync::Arc;
 
 use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
+use datafusion_physical_plan::stream::RecordBatchStreamAdapter;
+use futures::{StreamExt, stream};
 
-use self::matching::{Current, Matching, Side, Table};
+use self::in_memory::{InMemory, joined};
+use self::matching::{Matching, Side, Table};
 use self::spilled::{Partitioned, Spilled};
 use super::batch::{BATCH_ROWS, id_columns};
 use super::context::QueryContext;
+use super::pieces::{FedPieces, Input};
 use super::solutions::{Execute, NextBatch, Solutions, pull, solutions_of};
 use crate::error::QueryError;
 use crate::limits::governor::Share;
@@ -34,9 +39,13 @@ impl Execute for HashJoin {
         let joiner = Joiner {
             right_width: right.schema().fields().len(),
             left_width: left.schema().fields().len(),
-            share: Share::new(context.governor()),
-            matching: Matching::new(self.clone(), Arc::clone(&schema), Arc::clone(&context)),
             phase: Phase::Start(left, right),
+            share: Share::new(context.governor()),
+            matching: Arc::new(Matching::new(
+                self.clone(),
+                Arc::clone(&schema),
+                Arc::clone(&context),
+            )),
             context,
         };
         solutions_of(schema, joiner)
@@ -44,11 +53,12 @@ impl Execute for HashJoin {
 }
 
 struct Joiner {
-    matching: Matching,
+    /// Dropped before the memory that it uses is given back.
+    phase: Phase,
+    share: Share,
+    matching: Arc<Matching>,
     left_width: usize,
     right_width: usize,
-    share: Share,
-    phase: Phase,
     context: Arc<QueryContext>,
 }
 
@@ -56,11 +66,7 @@ enum Phase {
     /// Neither input was read.
     Start(Solutions, Solutions),
     /// The right input is in memory, and left solutions are matched as they come.
-    Memory {
-        left: Solutions,
-        table: Table,
-        current: Option<Current>,
-    },
+    Memory(Box<FedPieces<InMemory>>),
     /// Both inputs are in files.
     Files(Box<Spilled>),
     Done,
@@ -75,29 +81,7 @@ impl NextBatch for Joiner {
             self.phase = self.start(left, right).await?;
         }
         match &mut self.phase {
-            Phase::Memory {
-                left,
-                table,
-                current,
-            } => loop {
-                self.context.check()?;
-                let Some(batch) = current else {
-                    let Some(batch) = pull(left).await? else {
-                        self.phase = Phase::Done;
-                        return Ok(None);
-                    };
-                    let columns = id_columns(&batch).into_iter().map(<[u64]>::to_vec);
-                    *current = Some(Current::new(columns.collect(), batch.num_rows()));
-                    continue;
-                };
-                let joined = self.matching.join_on(table, batch)?;
-                if batch.is_finished() {
-                    *current = None;
-                }
-                if joined.is_some() {
-                    return Ok(joined);
-                }
-            },
+            Phase::Memory(joined) => joined.next().await,
             Phase::Files(spilled) => spilled.next(&self.matching, &mut self.share),
             Phase::Start(..) | Phase::Done => Ok(None),
         }
@@ -105,8 +89,16 @@ impl NextBatch for Joiner {
 }
 
 impl Joiner {
-    /// Reads the right input. If it does not fit into memory, also partitions the left one.
+    /// Reads the right input, unless it is not needed because there are no left solutions. If it does not fit into memory, also
+    /// partitions the left one.
     async fn start(&mut self, left: Solutions, right: Solutions) -> Result<Phase, QueryError> {
+        let left = match self.matching.wants_matches() {
+            true => left,
+            false => match begun(left).await? {
+                Some(left) => left,
+                None => return Ok(Phase::Done),
+            },
+        };
         let mut table = Table::new(self.right_width, 0);
         let mut partitioned: Option<Partitioned> = None;
         let mut right = right;
@@ -130,11 +122,13 @@ impl Joiner {
                 return Ok(Phase::Done);
             }
             table.index(&self.matching);
-            return Ok(Phase::Memory {
-                left,
-                table,
-                current: None,
-            });
+            let left = Input {
+                solutions: left,
+                slots: (0..self.left_width).collect(),
+                width: self.left_width,
+            };
+            let joined = joined(left, table, &self.matching, &self.context);
+            return Ok(Phase::Memory(Box::new(joined)));
         };
         drop(table);
         let right = right.finish()?;
@@ -175,4 +169,16 @@ impl Joiner {
         }
         partitioned.finish()
     }
+}
+
+/// Returns solutions whose first are computed, or `None` if there are none.
+async fn begun(mut solutions: Solutions) -> Result<Option<Solutions>, QueryError> {
+    let schema = solutions.schema();
+    while let Some(batch) = pull(&mut solutions).await? {
+        if batch.num_rows() > 0 {
+            let all = stream::iter([Ok(batch)]).chain(solutions);
+            return Ok(Some(Box::pin(RecordBatchStreamAdapter::new(schema, all))));
+        }
+    }
+    Ok(None)
 }

@@ -168,6 +168,12 @@ impl<I: Items, W: Work<Item = I::Item>> Ordered<I, W> {
         self
     }
 
+    /// Lets no helpers come.
+    pub(crate) fn alone(mut self) -> Self {
+        self.helpers_max = 0;
+        self
+    }
+
     /// Lets helpers come from the first item on: the query has run long before.
     pub(crate) fn at_once(mut self) -> Self {
         self.is_long = true;

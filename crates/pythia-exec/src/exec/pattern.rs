@@ -27,7 +27,7 @@ impl Execute for Pattern {
         if are_divisible(&self.steps, &context)
             && let Some(input) = input
         {
-            let fed = FedPieces::new(self, input, &schema, &context);
+            let fed = FedPieces::of_pattern(self, input, &schema, &context);
             return solutions_of(schema, Running::Fed(Box::new(fed)));
         }
         if input.is_none() {

@@ -15,7 +15,7 @@ use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
 use pythia_sparql::scope::draws;
 
-use super::batch::Batch;
+use super::batch::{Batch, bytes_of};
 use super::context::QueryContext;
 use super::link::is_dense;
 use super::ordered::{Items, Ordered, Work};
@@ -182,9 +182,10 @@ fn merging(steps: &[Step]) -> usize {
     last.map_or(0, |last| last + 1)
 }
 
-/// Returns whether several threads may run all of the steps for the solutions of an input, and the steps are not measured.
+/// Returns whether several threads may run all of the steps for the solutions of an input, if there are any, and the steps are
+/// not measured.
 pub(super) fn are_divisible(steps: &[Step], context: &QueryContext) -> bool {
-    context.profile.is_none() && steps.iter().all(is_divisible)
+    context.profile.is_none() && !steps.is_empty() && steps.iter().all(is_divisible)
 }
 
 /// Returns whether several threads may run a step, each for some of the solutions, as well as one for all of them.
@@ -228,61 +229,98 @@ pub(super) fn pieces_of(
     schema: &SchemaRef,
     context: &Arc<QueryContext>,
 ) -> Pieces {
-    let (steps, output): (Arc<[Step]>, Arc<[usize]>) = (
-        pattern.steps[cut.first..].into(),
-        pattern.output.clone().into(),
-    );
-    let width = pattern.slots.len();
-    let first = First {
-        pipeline,
-        sizes: cut.sizes,
-        current: given.unwrap_or_default(),
-        given: 0,
-    };
-    let held = steps.len() * STEP_BYTES;
-    let (schema, query) = (Arc::clone(schema), Arc::clone(context));
-    let siblings = Arc::clone(siblings);
-    let others = move || Others {
-        pipeline: build(&steps, width, &query, &siblings),
-        output: Arc::clone(&output),
-        schema: Arc::clone(&schema),
-        context: Arc::clone(&query),
-    };
+    let first = First::new(pipeline, cut.sizes, given);
+    let held = held(&pattern.steps[cut.first..]);
+    let others = others(pattern, cut.first, siblings, schema, context);
     let governor = context.governor();
     Ordered::new(first, cut.sizes.pieces(), others, governor).with_held(held, governor)
 }
 
-/// A pattern whose input is cut.
-pub(super) struct FedPieces {
-    pieces: Pieces,
-    input: Solutions,
-    /// The slot of each column of the input.
-    slots: Vec<usize>,
-    width: usize,
-    /// Number of solutions that are cut together.
+/// Returns the bytes that a thread holds between batches of these steps.
+fn held(steps: &[Step]) -> usize {
+    steps.len() * STEP_BYTES
+}
+
+/// Makes the work of each thread: the steps of a pattern from one on.
+fn others(
+    pattern: &Pattern,
+    from: usize,
+    siblings: &Arc<Siblings>,
+    schema: &SchemaRef,
+    context: &Arc<QueryContext>,
+) -> impl Fn() -> Others + Send + Sync + 'static {
+    let (steps, output): (Arc<[Step]>, Arc<[usize]>) =
+        (pattern.steps[from..].into(), pattern.output.clone().into());
+    let width = pattern.slots.len();
+    let (schema, context) = (Arc::clone(schema), Arc::clone(context));
+    let siblings = Arc::clone(siblings);
+    move || Others {
+        pipeline: build(&steps, width, &context, &siblings),
+        output: Arc::clone(&output),
+        schema: Arc::clone(&schema),
+        context: Arc::clone(&context),
+    }
+}
+
+/// Solutions that an operator takes.
+pub(super) struct Input {
+    pub(super) solutions: Solutions,
+    /// The slot of each column.
+    pub(super) slots: Vec<usize>,
+    /// Number of slots.
+    pub(super) width: usize,
+}
+
+/// Work on an input that is cut.
+pub(super) struct FedPieces<W: Work<Item = Piece> = Others> {
+    pieces: Ordered<First, W>,
+    input: Input,
+    /// Number of solutions that are cut together, and the maximum of it.
     together: usize,
+    together_max: usize,
     context: Arc<QueryContext>,
 }
 
-impl FedPieces {
+impl FedPieces<Others> {
     /// Starts a pattern with an input. Its steps must be [divisible](are_divisible).
-    pub(super) fn new(
+    pub(super) fn of_pattern(
         pattern: &Pattern,
-        input: Solutions,
+        solutions: Solutions,
         schema: &SchemaRef,
         context: &Arc<QueryContext>,
     ) -> Self {
-        let cut = Cut {
-            first: 0,
-            sizes: Sizes::equal(INPUT_PIECE_MIN),
-        };
-        let nothing = (Pipeline::new(Vec::new(), context), None);
-        Self {
-            pieces: pieces_of(pattern, cut, nothing, &Arc::default(), schema, context),
-            input,
+        let input = Input {
+            solutions,
             slots: pattern.input.clone(),
             width: pattern.slots.len(),
+        };
+        let held = held(&pattern.steps);
+        let work = others(pattern, 0, &Arc::default(), schema, context);
+        Self::new(input, work, Some(held), context)
+    }
+}
+
+impl<W: Work<Item = Piece, Output = RecordBatch>> FedPieces<W> {
+    /// Starts work on an input. The work of each thread holds about `held` bytes; if `None`, one thread does all of it, and takes
+    /// the solutions as they come.
+    pub(super) fn new(
+        input: Input,
+        work: impl Fn() -> W + Send + Sync + 'static,
+        held: Option<usize>,
+        context: &Arc<QueryContext>,
+    ) -> Self {
+        let sizes = Sizes::equal(INPUT_PIECE_MIN);
+        let nothing = First::new(Pipeline::new(Vec::new(), context), sizes, None);
+        let governor = context.governor();
+        let pieces = Ordered::new(nothing, 0, work, governor);
+        Self {
+            pieces: match held {
+                Some(held) => pieces.with_held(held, governor),
+                None => pieces.alone(),
+            },
+            input,
             together: 1,
+            together_max: held.map_or(1, |_| INPUT_ROWS),
             context: Arc::clone(context),
         }
     }
@@ -294,19 +332,22 @@ impl FedPieces {
             if let Some(solutions) = self.pieces.next()? {
                 return Ok(Some(solutions));
             }
-            let mut batch = Batch::empty(self.width);
+            let mut batch = Batch::empty(self.input.width);
             while batch.rows < self.together
-                && let Some(solutions) = pull(&mut self.input).await?
+                && let Some(solutions) = pull(&mut self.input.solutions).await?
             {
-                batch.append_solutions(&solutions, &self.slots);
+                batch.append_solutions(&solutions, &self.input.slots);
                 batch.charge(self.context.governor())?;
             }
             if batch.rows == 0 {
                 return Ok(None);
             }
-            let most = self.context.governor().batch_rows(self.width);
-            self.together = (4 * batch.rows).min(INPUT_ROWS).min(most);
-            let rows = batch.rows.div_ceil(INPUT_PIECES).max(INPUT_PIECE_MIN);
+            let most = self.context.governor().batch_rows(self.input.width);
+            self.together = (4 * batch.rows).min(self.together_max).min(most);
+            let rows = match self.together_max {
+                1 => batch.rows,
+                _ => batch.rows.div_ceil(INPUT_PIECES).max(INPUT_PIECE_MIN),
+            };
             let pieces = batch.rows.div_ceil(rows);
             self.pieces.go_on(pieces, |first| first.take(batch, rows));
         }
@@ -317,38 +358,88 @@ impl FedPieces {
 pub(super) struct First {
     pipeline: Pipeline,
     sizes: Sizes,
-    current: Batch,
+    current: Arc<Batch>,
     /// Number of the current solutions that were given out.
     given: usize,
 }
 
 impl First {
+    fn new(pipeline: Pipeline, sizes: Sizes, given: Option<Batch>) -> Self {
+        Self {
+            pipeline,
+            sizes,
+            current: Arc::new(given.unwrap_or_default()),
+            given: 0,
+        }
+    }
+
     /// Takes solutions of an input, to be cut into pieces of this many.
     fn take(&mut self, solutions: Batch, rows: usize) {
-        (self.current, self.given) = (solutions, 0);
+        (self.current, self.given) = (Arc::new(solutions), 0);
         self.sizes = Sizes::equal(rows);
     }
 }
 
 impl Items for First {
-    type Item = Batch;
+    type Item = Piece;
 
-    fn next(&mut self) -> Result<Option<Batch>, QueryError> {
+    fn next(&mut self) -> Result<Option<Piece>, QueryError> {
         while self.given == self.current.rows {
             self.given = 0;
-            self.current = Batch::default();
+            self.current = Arc::default();
             match self.pipeline.next()? {
-                Some(batch) => self.current = batch,
+                Some(batch) => self.current = Arc::new(batch),
                 None => return Ok(None),
             }
         }
-        let end = self.sizes.cut(self.given..self.current.rows);
-        if end - self.given == self.current.rows {
-            return Ok(Some(mem::take(&mut self.current)));
+        let rows = self.given..self.sizes.cut(self.given..self.current.rows);
+        if rows == (0..self.current.rows) {
+            let batch = mem::take(&mut self.current);
+            self.given = 0;
+            return Ok(Some(Piece { batch, rows }));
         }
-        let piece = self.current.slice(self.given, end);
-        self.given = end;
-        Ok(Some(piece))
+        self.given = rows.end;
+        let batch = Arc::clone(&self.current);
+        Ok(Some(Piece { batch, rows }))
+    }
+}
+
+/// Some of the solutions of a batch.
+pub(super) struct Piece {
+    batch: Arc<Batch>,
+    rows: Range<usize>,
+}
+
+impl Piece {
+    /// Returns the number of solutions.
+    pub(super) fn rows(&self) -> usize {
+        self.rows.len()
+    }
+
+    /// Returns their columns. The batch binds all of its slots.
+    pub(super) fn columns(&self) -> Vec<&[u64]> {
+        let columns = self.batch.columns.iter();
+        columns.map(|column| &column[self.rows.clone()]).collect()
+    }
+
+    /// Returns a batch of them.
+    fn into_batch(self) -> Batch {
+        let (from, to) = (self.rows.start, self.rows.end);
+        match Arc::try_unwrap(self.batch) {
+            Ok(batch) if from == 0 && to == batch.rows => batch,
+            Ok(batch) => batch.slice(from, to),
+            Err(batch) => batch.slice(from, to),
+        }
+    }
+}
+
+/// All solutions of a batch.
+impl From<Batch> for Piece {
+    fn from(batch: Batch) -> Self {
+        Self {
+            rows: 0..batch.rows,
+            batch: Arc::new(batch),
+        }
     }
 }
 
@@ -361,11 +452,11 @@ pub(super) struct Others {
 }
 
 impl Work for Others {
-    type Item = Batch;
+    type Item = Piece;
     type Output = RecordBatch;
 
-    fn begin(&mut self, piece: Batch) {
-        self.pipeline.feed_part(piece);
+    fn begin(&mut self, piece: Piece) {
+        self.pipeline.feed_part(piece.into_batch());
     }
 
     fn next(&mut self) -> Result<Option<RecordBatch>, QueryError> {
@@ -377,7 +468,7 @@ impl Work for Others {
     }
 
     fn bytes(solutions: &RecordBatch) -> usize {
-        solutions.num_rows() * solutions.num_columns() * size_of::<u64>()
+        bytes_of(solutions)
     }
 }
 

@@ -544,3 +544,25 @@ fn nodes_with_many_links_are_expanded_a_few_at_a_time() {
     assert_eq!(found.lines.len(), LINKS);
     assert_all_freed(&database);
 }
+
+#[test]
+fn without_left_solutions_the_right_ones_are_not_computed() {
+    let database = database(&graph(2000));
+    let options = QueryOptions {
+        timeout: Some(Duration::from_secs(20)),
+        ..QueryOptions::default()
+    };
+    let none = "SELECT ?n ?v { ?n <http://e/value> ?v FILTER(?v * 2 > 5000) } LIMIT 9";
+    let many = "?n ?p1 ?o1 . ?n2 ?p2 ?o2 . ?n3 ?p3 ?o3";
+    for right in [
+        format!("MINUS {{ {many} OPTIONAL {{ ?n <http://e/none> ?v }} }}"),
+        format!("OPTIONAL {{ SELECT ?n (GROUP_CONCAT(?o2) AS ?c) {{ {many} }} GROUP BY ?n }}"),
+    ] {
+        let query = format!("SELECT * {{ {{ {none} }} {right} }}");
+        let prepared = database.prepare(&query, &options).expect(&query);
+        let Results::Solutions(mut solutions) = prepared.execute().expect(&query) else {
+            unreachable!("a SELECT");
+        };
+        assert!(solutions.next_batch().expect(&query).is_none(), "{query}");
+    }
+}

@@ -59,6 +59,10 @@ fn with_threads(data: &str, threads: usize) -> Database {
 const FED: &str = "SELECT (COUNT(*) AS ?c) { { SELECT ?n { ?x <http://e/link> ?n } LIMIT 16000 } \
      ?s <http://e/next> ?n ; <http://e/group> ?g ; <http://e/value> ?v }";
 
+/// A query whose long part joins solutions with others in memory.
+const JOINED: &str = "SELECT (COUNT(*) AS ?n) { { SELECT ?s { ?s <http://e/link> ?o } LIMIT 16000 } \
+     OPTIONAL { { SELECT ?k (COUNT(*) AS ?c) { ?k <http://e/value> 5 } GROUP BY ?k } FILTER(?c < 3) } }";
+
 /// One query for each kind of step and each operator that reads many solutions.
 const QUERIES: &[&str] = &[
     "SELECT * { ?s ?p ?o }",
@@ -87,6 +91,10 @@ const QUERIES: &[&str] = &[
     "SELECT (COUNT(*) AS ?n) { ?s <http://e/next>/<http://e/group> ?g . ?o <http://e/group> ?g ; <http://e/value> 7 }",
     "SELECT ?s ?o { ?s <http://e/next> ?n . ?n <http://e/next>+ ?o . ?s <http://e/value> 5 }",
     FED,
+    JOINED,
+    "SELECT * { { ?s <http://e/next> ?n ; <http://e/value> ?v } { SELECT ?n (COUNT(*) AS ?c) { ?x <http://e/next> ?n } GROUP BY ?n } }",
+    "SELECT * { ?s <http://e/next> ?n OPTIONAL { { SELECT ?n (COUNT(*) AS ?c) { ?x <http://e/link> ?n } GROUP BY ?n } FILTER(?c > 1) } }",
+    "SELECT * { ?s <http://e/next> ?n MINUS { SELECT ?n (COUNT(*) AS ?c) { ?x <http://e/link> ?n } GROUP BY ?n HAVING(COUNT(*) > 1) } }",
     "SELECT ?s ?n ?l { { SELECT DISTINCT ?n { ?x <http://e/link> ?n } } ?s <http://e/next> ?n OPTIONAL { ?s <http://e/link> ?l } }",
     "SELECT ?s ?t { ?s <http://e/name> ?m . ?s <http://e/next> ?n BIND(STRDT(CONCAT(?m, STR(?n)), <http://e/t>) AS ?t) }",
 ];
@@ -200,9 +208,11 @@ fn optional_and_union_keep_the_order_of_solutions() {
 
 #[test]
 fn several_threads_work_on_the_solutions_of_an_input() {
-    let database = with_threads(&data(), 4);
-    text(&database, FED, ResultFormat::Csv);
-    assert!(database.usage().helped > 0);
+    for query in [FED, JOINED] {
+        let database = with_threads(&data(), 4);
+        text(&database, query, ResultFormat::Csv);
+        assert!(database.usage().helped > 0, "{query}");
+    }
 }
 
 /// Returns N-Quads in another format, as one writer writes them one after the other.

@@ -5,10 +5,12 @@ use std::sync::Arc;
 
 use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
+use pythia_sparql::scope::draws;
 
 use crate::error::QueryError;
-use crate::exec::batch::record_batch;
+use crate::exec::batch::{gather, record_batch};
 use crate::exec::context::QueryContext;
+use crate::exec::pieces::Piece;
 use crate::limits::spill::rows::RowStore;
 use crate::limits::spill::table::{ChainTable, hash_ids};
 use crate::plan::operators::{HashJoin, JoinKind};
@@ -77,10 +79,9 @@ impl Table {
     }
 }
 
-/// A batch of left solutions, and the position up to which it is joined.
+/// Left solutions, and the position up to which they are joined.
 pub(super) struct Current {
-    pub(super) columns: Vec<Vec<u64>>,
-    pub(super) rows: usize,
+    left: Piece,
     row: usize,
     /// The row's next candidate in the table; `None` before the first.
     place: Option<u32>,
@@ -90,19 +91,18 @@ pub(super) struct Current {
 }
 
 impl Current {
-    pub(super) fn new(columns: Vec<Vec<u64>>, rows: usize) -> Self {
+    pub(super) fn new(left: Piece) -> Self {
         Self {
-            columns,
-            rows,
             row: 0,
             place: None,
-            matched: vec![false; rows],
+            matched: vec![false; left.rows()],
+            left,
             decides: true,
         }
     }
 
     pub(super) fn is_finished(&self) -> bool {
-        self.row >= self.rows
+        self.row >= self.left.rows()
     }
 }
 
@@ -129,6 +129,14 @@ impl Matching {
     /// Returns whether left solutions without a match can be dropped.
     pub(super) fn wants_matches(&self) -> bool {
         matches!(self.join.kind, JoinKind::Inner)
+    }
+
+    /// Returns whether several threads may match solutions, each some of the left ones.
+    pub(super) fn is_divisible(&self) -> bool {
+        let JoinKind::Left(Some(condition)) = &self.join.kind else {
+            return true;
+        };
+        !draws(&condition.source.expression)
     }
 
     /// Returns whether there are keys to partition solutions by.
@@ -173,13 +181,14 @@ impl Matching {
         let is_minus = matches!(self.join.kind, JoinKind::Minus);
         let width = self.schema.fields().len();
         let most = self.context.governor().batch_rows(width).min(PAIRS);
+        let left = current.left.columns();
         let mut pairs = Vec::new();
         let mut looked = 0;
-        while current.row < current.rows && looked < PAIRS && pairs.len() < most {
+        while current.row < current.left.rows() && looked < PAIRS && pairs.len() < most {
             let row = current.row;
             let mut place = current.place.unwrap_or_else(|| {
                 let keys = self.join.keys.iter();
-                let ids = keys.map(|(left, _)| current.columns[*left][row]);
+                let ids = keys.map(|(column, _)| left[*column][row]);
                 table.chains.first(hash_ids(ids, table.level))
             });
             if is_minus && current.matched[row] {
@@ -189,7 +198,7 @@ impl Matching {
                 let right = place - 1;
                 looked += 1;
                 place = table.chains.after(place);
-                if self.compatible(current, row, table.row(right as usize)) {
+                if self.compatible(&left, row, table.row(right as usize)) {
                     if is_minus {
                         current.matched[row] = true;
                         place = 0;
@@ -211,14 +220,14 @@ impl Matching {
 
     /// Returns whether the pair has the same keys and agrees on the variables that may be unbound. MINUS
     /// also requires at least one shared variable bound on both sides.
-    fn compatible(&self, current: &Current, row: usize, right: &[u64]) -> bool {
+    fn compatible(&self, left: &[&[u64]], row: usize, right: &[u64]) -> bool {
         let mut keys = self.join.keys.iter();
-        if !keys.all(|&(l, r)| current.columns[l][row] == right[r]) {
+        if !keys.all(|&(l, r)| left[l][row] == right[r]) {
             return false;
         }
         let mut shares = !self.join.keys.is_empty();
         for &(l, r) in &self.join.maybe {
-            let (a, b) = (current.columns[l][row], right[r]);
+            let (a, b) = (left[l][row], right[r]);
             if a != 0 && b != 0 {
                 if a != b {
                     return false;
@@ -239,9 +248,8 @@ impl Matching {
         if pairs.is_empty() {
             return Ok(None);
         }
-        let mut columns: Vec<Vec<u64>> = current
-            .columns
-            .iter()
+        let left = current.left.columns().into_iter();
+        let mut columns: Vec<Vec<u64>> = left
             .map(|column| pairs.iter().map(|(l, _)| column[*l as usize]).collect())
             .collect();
         for &(l, r) in &self.join.maybe {
@@ -286,17 +294,14 @@ impl Matching {
         if let JoinKind::Inner = self.join.kind {
             return Ok(None);
         }
-        let rows: Vec<usize> = (0..current.rows)
-            .filter(|&row| !current.matched[row])
+        let rows: Vec<u32> = (0..current.matched.len() as u32)
+            .filter(|&row| !current.matched[row as usize])
             .collect();
         if rows.is_empty() {
             return Ok(None);
         }
-        let mut columns: Vec<Vec<u64>> = current
-            .columns
-            .iter()
-            .map(|column| rows.iter().map(|&row| column[row]).collect())
-            .collect();
+        let left = current.left.columns().into_iter();
+        let mut columns: Vec<Vec<u64>> = left.map(|column| gather(column, &rows)).collect();
         columns.resize(self.schema.fields().len(), Vec::new());
         Ok(Some(record_batch(&self.schema, columns, rows.len())?))
     }

@@ -10,6 +10,7 @@ use arrow::array::RecordBatch;
 
 use super::matching::{Current, Matching, Side, Table};
 use crate::error::QueryError;
+use crate::exec::batch::Batch;
 use crate::limits::governor::{Held, Share};
 use crate::limits::spill::partition::Partitions;
 use crate::limits::spill::rows::{RowReader, RowRun};
@@ -314,7 +315,7 @@ impl Active {
         let batch = matching.join_on(&self.table, current)?;
         if current.is_finished() {
             if !self.matched.is_empty() {
-                let start = self.left_read - current.rows;
+                let start = self.left_read - current.matched.len();
                 self.matched[start..self.left_read].copy_from_slice(&current.matched);
             }
             self.current = None;
@@ -331,7 +332,7 @@ impl Active {
         }
         let cells = |column| rows.iter().skip(column).step_by(width).copied();
         let columns = (0..width).map(|column| cells(column).collect()).collect();
-        let mut current = Current::new(columns, count);
+        let mut current = Current::new(Batch::of(columns, count).into());
         current.decides = self.is_last;
         if !self.matched.is_empty() {
             let earlier = &self.matched[self.left_read..self.left_read + count];
