@@ -66,7 +66,7 @@ impl StoreArguments {
     /// Opens the store for queries within limits.
     pub(crate) fn open(&self, limits: &LimitArguments) -> anyhow::Result<Database> {
         let options = limits.options(self.cache);
-        allocator::return_beyond(options.cache_bytes.saturating_add(options.memory_bytes));
+        allocator::return_beyond(options.memory_bytes, options.cache_bytes);
         Ok(Database::open_with(&self.location, options)?)
     }
 

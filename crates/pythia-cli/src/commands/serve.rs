@@ -138,7 +138,9 @@ impl Serve {
             return Ok(());
         }
         logging::install(&config.log);
-        allocator::return_beyond(memory_bytes(&config));
+        for dataset in &config.datasets {
+            allocator::return_beyond(dataset.memory_bytes, dataset.cache_bytes);
+        }
         let server = Server::start_from(source)?;
         if config.log.format == LogFormat::Text {
             greet(&config, &server.addresses());
@@ -199,13 +201,6 @@ impl ServeFlags {
             None => config.log.format,
         };
     }
-}
-
-/// Returns the bytes that the limits allow for pages, queries and texts being received.
-fn memory_bytes(config: &Config) -> usize {
-    let datasets = config.datasets.iter();
-    let bytes = datasets.map(|dataset| dataset.cache_bytes.saturating_add(dataset.memory_bytes));
-    bytes.fold(config.limits.receive_bytes, usize::saturating_add)
 }
 
 /// Returns the datasets that `-l` names. The first one without a name is served at the root.

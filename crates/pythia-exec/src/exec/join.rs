@@ -89,7 +89,8 @@ impl NextBatch for Joiner {
 }
 
 impl Joiner {
-    /// Reads the right input, unless it is not needed because there are no left solutions. If it does not fit into memory, also
+    /// Reads the right input, unless it is not needed because there are no left solutions: then its errors are not seen either. The
+    /// first left solutions, and what is held to compute them, wait meanwhile. If the right input does not fit into memory, also
     /// partitions the left one.
     async fn start(&mut self, left: Solutions, right: Solutions) -> Result<Phase, QueryError> {
         let left = match self.matching.wants_matches() {

@@ -275,9 +275,10 @@ pub(super) struct Input {
 pub(super) struct FedPieces<W: Work<Item = Piece> = Others> {
     pieces: Ordered<First, W>,
     input: Input,
-    /// Number of solutions that are cut together, and the maximum of it.
+    /// Number of solutions that are cut together.
     together: usize,
-    together_max: usize,
+    /// False if the solutions are taken as they come.
+    is_cut: bool,
     context: Arc<QueryContext>,
 }
 
@@ -320,7 +321,7 @@ impl<W: Work<Item = Piece, Output = RecordBatch>> FedPieces<W> {
             },
             input,
             together: 1,
-            together_max: held.map_or(1, |_| INPUT_ROWS),
+            is_cut: held.is_some(),
             context: Arc::clone(context),
         }
     }
@@ -342,12 +343,12 @@ impl<W: Work<Item = Piece, Output = RecordBatch>> FedPieces<W> {
             if batch.rows == 0 {
                 return Ok(None);
             }
-            let most = self.context.governor().batch_rows(self.input.width);
-            self.together = (4 * batch.rows).min(self.together_max).min(most);
-            let rows = match self.together_max {
-                1 => batch.rows,
-                _ => batch.rows.div_ceil(INPUT_PIECES).max(INPUT_PIECE_MIN),
-            };
+            let mut rows = batch.rows;
+            if self.is_cut {
+                let most = self.context.governor().batch_rows(self.input.width);
+                self.together = (4 * batch.rows).min(INPUT_ROWS).min(most);
+                rows = batch.rows.div_ceil(INPUT_PIECES).max(INPUT_PIECE_MIN);
+            }
             let pieces = batch.rows.div_ceil(rows);
             self.pieces.go_on(pieces, |first| first.take(batch, rows));
         }
@@ -416,9 +417,14 @@ impl Piece {
         self.rows.len()
     }
 
-    /// Returns their columns. The batch binds all of its slots.
+    /// Returns their columns. Every slot must be bound.
     pub(super) fn columns(&self) -> Vec<&[u64]> {
         let columns = self.batch.columns.iter();
+        debug_assert!(
+            columns
+                .clone()
+                .all(|column| column.len() == self.batch.rows)
+        );
         columns.map(|column| &column[self.rows.clone()]).collect()
     }
 

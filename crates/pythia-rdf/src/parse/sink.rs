@@ -57,8 +57,8 @@ pub trait QuadSink {
         Ok(())
     }
 
-    /// Ends the input, on the thread that called the other functions, unless the parse has failed. Nothing is
-    /// passed afterwards.
+    /// Ends the input of this sink, on the thread that called the other functions, unless the parse has failed by
+    /// then. Nothing is passed afterwards. The parse may still fail.
     ///
     /// # Errors
     /// Returns an error if the sink fails. The parse then fails.

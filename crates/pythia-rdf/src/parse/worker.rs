@@ -48,12 +48,7 @@ pub(crate) fn run<S: QuadSink>(receiver: &Receiver<Task>, sink: &mut S, shared: 
 
 fn sink_failure(source: usize, sequence: usize, error: SinkError) -> Failure {
     Failure {
-        place: InputPosition {
-            source,
-            sequence,
-            line: 0,
-            column: 0,
-        },
+        place: InputPosition::of_task(source, sequence),
         cause: Cause::Sink(error),
     }
 }

@@ -148,6 +148,7 @@ impl QuadSink for Interner {
         self.table = TermTable::new();
         self.rows = Rows::default();
         self.sorter = KeySorter::default();
+        self.begin();
         Ok(())
     }
 }

@@ -93,8 +93,9 @@ const QUERIES: &[&str] = &[
     FED,
     JOINED,
     "SELECT * { { ?s <http://e/next> ?n ; <http://e/value> ?v } { SELECT ?n (COUNT(*) AS ?c) { ?x <http://e/next> ?n } GROUP BY ?n } }",
-    "SELECT * { ?s <http://e/next> ?n OPTIONAL { { SELECT ?n (COUNT(*) AS ?c) { ?x <http://e/link> ?n } GROUP BY ?n } FILTER(?c > 1) } }",
-    "SELECT * { ?s <http://e/next> ?n MINUS { SELECT ?n (COUNT(*) AS ?c) { ?x <http://e/link> ?n } GROUP BY ?n HAVING(COUNT(*) > 1) } }",
+    "SELECT * { ?s <http://e/next> ?n OPTIONAL { { SELECT ?n (COUNT(*) AS ?c) { ?x <http://e/next> ?n } GROUP BY ?n } FILTER(?c > 1) } }",
+    "SELECT * { ?s <http://e/next> ?n MINUS { SELECT ?n (COUNT(*) AS ?c) { ?x <http://e/next> ?n } GROUP BY ?n HAVING(COUNT(*) > 1) } }",
+    "SELECT * { ?s <http://e/next> ?n OPTIONAL { { SELECT ?n (COUNT(*) AS ?c) { ?x <http://e/next> ?n } GROUP BY ?n } FILTER(?c > 1) } } LIMIT 7000",
     "SELECT ?s ?n ?l { { SELECT DISTINCT ?n { ?x <http://e/link> ?n } } ?s <http://e/next> ?n OPTIONAL { ?s <http://e/link> ?l } }",
     "SELECT ?s ?t { ?s <http://e/name> ?m . ?s <http://e/next> ?n BIND(STRDT(CONCAT(?m, STR(?n)), <http://e/t>) AS ?t) }",
 ];

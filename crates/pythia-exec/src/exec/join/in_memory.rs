@@ -11,9 +11,6 @@ use crate::exec::context::QueryContext;
 use crate::exec::ordered::Work;
 use crate::exec::pieces::{FedPieces, Input, Piece};
 
-/// Bytes that a thread holds beside the left solutions: pairs, and the columns made of them.
-const HELD_BYTES: usize = 1 << 20;
-
 /// Joins left solutions, in their order, with the right ones in a table.
 pub(super) fn joined(
     left: Input,
@@ -23,13 +20,13 @@ pub(super) fn joined(
 ) -> FedPieces<InMemory> {
     let (table, matching) = (Arc::new(table), Arc::clone(matching));
     let are_several = context.cores().are_several() && context.profile.is_none();
-    let is_divisible = are_several && matching.is_divisible();
+    let held = (are_several && matching.is_divisible()).then(|| matching.held_bytes());
     let work = move || InMemory {
         table: Arc::clone(&table),
         matching: Arc::clone(&matching),
         current: None,
     };
-    FedPieces::new(left, work, is_divisible.then_some(HELD_BYTES), context)
+    FedPieces::new(left, work, held, context)
 }
 
 /// The work of one thread.

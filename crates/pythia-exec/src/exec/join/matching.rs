@@ -139,6 +139,12 @@ impl Matching {
         !draws(&condition.source.expression)
     }
 
+    /// Returns the bytes that a thread holds beside left and right solutions: joined ones, with and without those that have no match.
+    pub(super) fn held_bytes(&self) -> usize {
+        let width = self.schema.fields().len();
+        2 * self.context.governor().batch_rows(width).min(PAIRS) * (width + 1) * size_of::<u64>()
+    }
+
     /// Returns whether there are keys to partition solutions by.
     pub(super) fn has_keys(&self) -> bool {
         !self.join.keys.is_empty()
@@ -153,26 +159,19 @@ impl Matching {
         }
     }
 
-    /// Continues joining `batch`, for some thousand candidate pairs.
+    /// Continues joining left solutions, for some thousand candidate pairs. The results are in the order of the left ones.
     pub(super) fn join_on(
         &self,
         table: &Table,
-        batch: &mut Current,
+        current: &mut Current,
     ) -> Result<Option<RecordBatch>, QueryError> {
-        let pairs = self.candidates(table, batch);
-        let joined = self.output(table, batch, &pairs)?;
-        if !batch.is_finished() || !batch.decides {
-            return Ok(joined);
-        }
-        let rest = self.unmatched(batch)?;
-        match (joined, rest) {
-            (Some(joined), Some(rest)) => {
-                let both = arrow::compute::concat_batches(&self.schema, [&joined, &rest]);
-                Ok(Some(
-                    both.map_err(datafusion_common::DataFusionError::from)?,
-                ))
-            }
-            (joined, rest) => Ok(joined.or(rest)),
+        let first = current.row;
+        let pairs = self.candidates(table, current);
+        let matches = self.matches(table, current, &pairs)?;
+        let joined = self.with_unmatched(current, first..current.row, matches);
+        match joined.rows.len() {
+            0 => Ok(None),
+            rows => Ok(Some(record_batch(&self.schema, joined.columns, rows)?)),
         }
     }
 
@@ -239,19 +238,15 @@ impl Matching {
     }
 
     /// Joins the solutions of pairs, except those that fail a left join's condition.
-    fn output(
+    fn matches(
         &self,
         table: &Table,
         current: &mut Current,
         pairs: &[(u32, u32)],
-    ) -> Result<Option<RecordBatch>, QueryError> {
-        if pairs.is_empty() {
-            return Ok(None);
-        }
+    ) -> Result<Joined, QueryError> {
+        let mut rows: Vec<u32> = pairs.iter().map(|(left, _)| *left).collect();
         let left = current.left.columns().into_iter();
-        let mut columns: Vec<Vec<u64>> = left
-            .map(|column| pairs.iter().map(|(l, _)| column[*l as usize]).collect())
-            .collect();
+        let mut columns: Vec<Vec<u64>> = left.map(|column| gather(column, &rows)).collect();
         for &(l, r) in &self.join.maybe {
             for (value, (_, right)) in columns[l].iter_mut().zip(pairs) {
                 if *value == 0 {
@@ -263,46 +258,83 @@ impl Matching {
             let ids = pairs.iter().map(|(_, right)| table.row(*right as usize)[r]);
             columns.push(ids.collect());
         }
-        let mut keep: Vec<bool> = vec![true; pairs.len()];
         if let JoinKind::Left(Some(condition)) = &self.join.kind {
             let views: Vec<&[u64]> = columns.iter().map(Vec::as_slice).collect();
-            keep = condition
+            let evaluation = &self.context.evaluation;
+            let keep = condition
                 .compiled()
-                .filter(&views, pairs.len(), &self.context.evaluation)?;
+                .filter(&views, pairs.len(), evaluation)?;
+            columns.iter_mut().for_each(|column| retain(column, &keep));
+            retain(&mut rows, &keep);
         }
-        for ((row, _), keep) in pairs.iter().zip(&keep) {
-            current.matched[*row as usize] |= *keep;
+        for &row in &rows {
+            current.matched[row as usize] = true;
         }
-        let rows = keep.iter().filter(|k| **k).count();
-        if rows == 0 {
-            return Ok(None);
-        }
-        if rows < pairs.len() {
-            for column in &mut columns {
-                let mut place = 0;
-                column.retain(|_| {
-                    place += 1;
-                    keep[place - 1]
-                });
-            }
-        }
-        Ok(Some(record_batch(&self.schema, columns, rows)?))
+        Ok(Joined { rows, columns })
     }
 
-    /// Returns the unmatched left solutions of a finished batch, if the join keeps them.
-    fn unmatched(&self, current: &Current) -> Result<Option<RecordBatch>, QueryError> {
-        if let JoinKind::Inner = self.join.kind {
-            return Ok(None);
+    /// Adds those of some left rows that have no match, if the join keeps them and it is decided.
+    fn with_unmatched(
+        &self,
+        current: &Current,
+        completed: Range<usize>,
+        matches: Joined,
+    ) -> Joined {
+        if self.wants_matches() || !current.decides {
+            return matches;
         }
-        let rows: Vec<u32> = (0..current.matched.len() as u32)
-            .filter(|&row| !current.matched[row as usize])
+        let unmatched = completed.filter(|&row| !current.matched[row]);
+        let unmatched: Vec<u32> = unmatched.map(|row| row as u32).collect();
+        let left = current.left.columns();
+        let width = self.schema.fields().len();
+        if unmatched.is_empty() {
+            return matches;
+        }
+        if matches.rows.is_empty() {
+            let left = left.into_iter();
+            let mut columns: Vec<_> = left.map(|column| gather(column, &unmatched)).collect();
+            columns.resize(width, Vec::new());
+            let rows = unmatched;
+            return Joined { rows, columns };
+        }
+        let merged = merged(&matches.rows, &unmatched);
+        let value = |column: usize, (row, place): (u32, Option<u32>)| match place {
+            Some(place) => matches.columns[column][place as usize],
+            None => left.get(column).map_or(0, |column| column[row as usize]),
+        };
+        let columns = (0..width)
+            .map(|column| merged.iter().map(|&row| value(column, row)).collect())
             .collect();
-        if rows.is_empty() {
-            return Ok(None);
+        Joined {
+            rows: merged.into_iter().map(|(row, _)| row).collect(),
+            columns,
         }
-        let left = current.left.columns().into_iter();
-        let mut columns: Vec<Vec<u64>> = left.map(|column| gather(column, &rows)).collect();
-        columns.resize(self.schema.fields().len(), Vec::new());
-        Ok(Some(record_batch(&self.schema, columns, rows.len())?))
     }
+}
+
+/// Joined solutions.
+struct Joined {
+    /// The left row of each, ascending.
+    rows: Vec<u32>,
+    columns: Vec<Vec<u64>>,
+}
+
+/// Returns matched and unmatched rows in order, the former with their places.
+fn merged(matched: &[u32], unmatched: &[u32]) -> Vec<(u32, Option<u32>)> {
+    let mut merged = Vec::with_capacity(matched.len() + unmatched.len());
+    let mut unmatched = unmatched.iter().copied().peekable();
+    for (place, &row) in (0..).zip(matched) {
+        while let Some(before) = unmatched.next_if(|before| *before < row) {
+            merged.push((before, None));
+        }
+        merged.push((row, Some(place)));
+    }
+    merged.extend(unmatched.map(|row| (row, None)));
+    merged
+}
+
+/// Keeps some of the items.
+fn retain<T>(items: &mut Vec<T>, keep: &[bool]) {
+    let mut keep = keep.iter();
+    items.retain(|_| *keep.next().expect("one for each"));
 }
