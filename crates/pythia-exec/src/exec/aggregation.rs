@@ -5,8 +5,8 @@
 //! ```
 //!
 //! All solutions of a group are in one part, in their order: results do not depend on the number of threads, not even sums of
-//! floats. Few solutions, those of few groups, and those that come sorted by the key are one part. So are those of aggregates with
-//! DISTINCT.
+//! floats. Few solutions, those of few groups, and those that come sorted by the key are one part; the latter are divided if an
+//! aggregate has DISTINCT, because its set takes most of the time.
 //!
 //! Groups are held in memory until their share is used up. From then on, solutions of known groups are
 //! still added to them; all others are deferred to partitions of a file by their key. Each partition is
@@ -21,13 +21,13 @@ use parking_lot::Mutex;
 
 use super::batch::{BATCH_ROWS, gather, id_columns, record_batch};
 use super::context::QueryContext;
-use super::groups::{Groups, Numbered};
+use super::groups::{GroupMemory, Groups, Numbered};
 use super::solutions::{Execute, Solutions, pull, solutions};
 use crate::error::QueryError;
 use crate::expression::aggregate::CompiledAggregate;
 use crate::limits::exchange::{PARTS, Parted, ROWS_MIN};
 use crate::limits::fork::fork;
-use crate::limits::governor::{Share, Working};
+use crate::limits::governor::Working;
 use crate::limits::spill::partition::Partitions;
 use crate::limits::spill::rows::RowRun;
 use crate::limits::spill::table::hash_ids;
@@ -49,7 +49,7 @@ impl Execute for Aggregation {
         let input = inputs.remove(0);
         let grouping = Grouping {
             width: input.schema().fields().len(),
-            share: Share::new(context.governor()),
+            memory: GroupMemory::new(self, context.governor()),
             aggregation: self.clone(),
             put_off: Vec::new(),
             done: None,
@@ -72,7 +72,7 @@ struct Grouping {
     aggregation: Aggregation,
     /// Columns of the input.
     width: usize,
-    share: Share,
+    memory: GroupMemory,
     /// Partitions to be grouped, and how often their rows were deferred.
     put_off: Vec<(u32, RowRun)>,
     done: Option<Done>,
@@ -102,10 +102,25 @@ impl Grouping {
         let rows = rows.min(TOGETHER_ROWS);
         let is_divisible = !self.aggregation.keys.is_empty()
             && !aggregates.iter().any(CompiledAggregate::draws)
-            // The sets of each part would have shares of the memory.
-            && !aggregates.iter().any(CompiledAggregate::is_distinct)
+            && self.memory.is_divisible()
             && rows >= ROWS_MIN;
         if is_divisible { rows } else { 1 }
+    }
+
+    /// Returns whether rows come sorted by their keys, and take less time to add than to divide: a group is the last one or new.
+    fn are_sorted(&self, batches: &[Rows<'_>]) -> bool {
+        let mut aggregates = self.aggregation.aggregates.compiled().iter();
+        if aggregates.any(CompiledAggregate::is_distinct) {
+            return false;
+        }
+        let keys: Vec<usize> = self.aggregation.keys.iter().flatten().copied().collect();
+        let keys = keys.as_slice();
+        let rows = batches.iter().flat_map(|batch| {
+            let cells =
+                move |row: usize| keys.iter().map(move |&column| batch.columns[column][row]);
+            (0..batch.count).map(cells)
+        });
+        rows.is_sorted_by(|before, after| before.clone().le(after.clone()))
     }
 
     /// Returns the next groups.
@@ -145,7 +160,7 @@ impl Grouping {
             let runs = partitions.finish()?.into_iter().filter(|r| r.rows() > 0);
             let next = pass.level + 1;
             self.put_off.extend(runs.map(|run| (next, run)));
-            self.share.require(0)?;
+            self.memory.share().require(0)?;
         }
         // There is a group without solutions if there are no keys.
         pass.start(&[], self);
@@ -259,16 +274,16 @@ impl Pass {
         let rows: usize = batches.iter().map(|batch| batch.count).sum();
         let is_alone = self.together == 1
             || rows < self.together
-            || are_sorted(batches, &grouping.aggregation)
+            || grouping.are_sorted(batches)
             || largest_part(batches, &grouping.aggregation) > rows / PART_MAX;
         let count = if is_alone { 1 } else { PARTS };
         let groups = |_| {
-            let share = grouping.share.part();
             Mutex::new(Groups::new(
                 &grouping.aggregation,
+                self.width,
                 self.level,
-                share,
-                is_alone,
+                &grouping.memory,
+                count,
             ))
         };
         self.parts = (0..count).map(groups).collect();
@@ -299,7 +314,7 @@ impl Pass {
             return Ok(());
         }
         if self.partitions.is_none() {
-            let share = &mut grouping.share;
+            let share = grouping.memory.share();
             share.require(share.buffer_bytes())?;
             self.partitions = Some(Partitions::create(share, self.width)?);
         }
@@ -318,18 +333,6 @@ impl Pass {
         }
         Ok(())
     }
-}
-
-/// Returns whether rows come sorted by their keys. A group is then the last one or new, which takes less time than to divide the
-/// rows.
-fn are_sorted(batches: &[Rows<'_>], aggregation: &Aggregation) -> bool {
-    let keys: Vec<usize> = aggregation.keys.iter().flatten().copied().collect();
-    let keys = keys.as_slice();
-    let rows = batches.iter().flat_map(|batch| {
-        let cells = move |row: usize| keys.iter().map(move |&column| batch.columns[column][row]);
-        (0..batch.count).map(cells)
-    });
-    rows.is_sorted_by(|before, after| before.clone().le(after.clone()))
 }
 
 /// Returns the number of rows of the part that has most of them.

@@ -1,12 +1,14 @@
 //! Groups of solutions in memory, with the state of their aggregates.
 
 use std::ops::Range;
+use std::sync::Arc;
 
 use super::batch::{BATCH_ROWS, gather};
 use super::context::QueryContext;
 use crate::error::QueryError;
 use crate::expression::aggregate::{Accumulator, CompiledAggregate};
-use crate::limits::governor::Share;
+use crate::limits::exchange::PARTS_BYTES_MIN;
+use crate::limits::governor::{Governor, Share};
 use crate::limits::spill::table::RowSet;
 use crate::plan::operators::Aggregation;
 
@@ -33,6 +35,39 @@ impl<'c> Numbered<'c> {
     }
 }
 
+/// The memory of groups, which all parts of an aggregation have in common.
+pub(super) struct GroupMemory {
+    /// That of keys and aggregates.
+    groups: Share,
+    /// That of the set of each aggregate with DISTINCT.
+    sets: Vec<Option<Share>>,
+}
+
+impl GroupMemory {
+    pub(super) fn new(aggregation: &Aggregation, governor: &Arc<Governor>) -> Self {
+        let aggregates = aggregation.aggregates.compiled().iter();
+        let set = |aggregate: &CompiledAggregate| {
+            let is_distinct = aggregate.is_distinct();
+            is_distinct.then(|| Share::new(governor))
+        };
+        Self {
+            groups: Share::new(governor),
+            sets: aggregates.map(set).collect(),
+        }
+    }
+
+    /// Returns the memory for what is not in a part.
+    pub(super) fn share(&mut self) -> &mut Share {
+        &mut self.groups
+    }
+
+    /// Returns whether there is enough memory to divide the sets of DISTINCT.
+    pub(super) fn is_divisible(&self) -> bool {
+        let mut sets = self.sets.iter().flatten();
+        sets.all(|share| share.limit() >= PARTS_BYTES_MIN)
+    }
+}
+
 /// Groups, as far as there is memory for them. All solutions of a group come to the same one.
 pub(super) struct Groups {
     keys: Vec<Option<usize>>,
@@ -52,17 +87,28 @@ pub(super) struct Groups {
 }
 
 impl Groups {
-    /// Makes groups without solutions, at a level of partitions: all of them if they are alone.
-    pub(super) fn new(aggregation: &Aggregation, level: u32, share: Share, is_alone: bool) -> Self {
+    /// Makes groups without solutions, which have this many columns, at a level of partitions. They are one of `parts`.
+    pub(super) fn new(
+        aggregation: &Aggregation,
+        columns: usize,
+        level: u32,
+        memory: &GroupMemory,
+        parts: usize,
+    ) -> Self {
+        let of_set = |place: usize| {
+            let share = memory.sets[place].as_ref();
+            share.expect("made for DISTINCT").writer(parts)
+        };
+        let aggregates = aggregation.aggregates.compiled();
         let mut groups = Self {
             keys: aggregation.keys.clone(),
             rows: RowSet::new(aggregation.keys.len(), level),
             firsts: Vec::new(),
-            accumulators: CompiledAggregate::accumulators(aggregation.aggregates.compiled()),
-            share,
+            accumulators: CompiledAggregate::accumulators(aggregates, columns, of_set),
+            share: memory.groups.part(),
             room: 0,
             is_full: false,
-            is_alone,
+            is_alone: parts == 1,
         };
         if aggregation.keys.is_empty() {
             groups.insert(groups.rows.hash(&[]), &[], 0);

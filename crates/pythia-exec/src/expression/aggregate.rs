@@ -32,7 +32,7 @@ use super::text::Text;
 use super::value::Value;
 use super::{CompiledExpression, PART_ROWS, in_ranges, slices};
 use crate::error::QueryError;
-use crate::limits::governor::Held;
+use crate::limits::governor::{Held, Share};
 use crate::limits::spill::distinct::{DistinctRows, Offered};
 
 /// Number of rows deferred by `DISTINCT` that are added at a time.
@@ -128,16 +128,24 @@ impl CompiledAggregate {
         self.distinct
     }
 
-    /// Returns accumulators without rows, one for each of the aggregates.
-    pub fn accumulators(aggregates: &Arc<[Self]>) -> Vec<Accumulator> {
-        let accumulator = |place: usize| Accumulator {
-            state: Accumulated::new(&aggregates[place].function),
-            aggregates: Arc::clone(aggregates),
-            place,
-            seen: None,
-            memo: Memoized::Unknown,
+    /// Returns accumulators without rows of this many columns, one for each of the aggregates. `share` makes the memory for the
+    /// set of an aggregate with DISTINCT.
+    pub fn accumulators(
+        aggregates: &Arc<[Self]>,
+        columns: usize,
+        share: impl Fn(usize) -> Share,
+    ) -> Vec<Accumulator> {
+        let accumulator = |(place, aggregate): (usize, &Self)| {
+            let width = aggregate.argument.as_ref().map_or(columns, |_| 1) + 1;
+            Accumulator {
+                state: Accumulated::new(&aggregate.function),
+                aggregates: Arc::clone(aggregates),
+                place,
+                seen: (aggregate.distinct).then(|| DistinctRows::within(share(place), width, 0)),
+                memo: Memoized::Unknown,
+            }
         };
-        (0..aggregates.len()).map(accumulator).collect()
+        aggregates.iter().enumerate().map(accumulator).collect()
     }
 }
 
@@ -147,7 +155,7 @@ pub struct Accumulator {
     /// The aggregate's index.
     place: usize,
     state: Accumulated,
-    /// With `DISTINCT`: the terms or rows, each preceded by its group. If memory does not suffice, some are
+    /// With `DISTINCT`, until the end: the terms or rows, each preceded by its group. If memory does not suffice, some are
     /// counted only at the end.
     seen: Option<DistinctRows>,
     memo: Memoized,
@@ -215,7 +223,7 @@ impl Accumulator {
         let aggregates = Arc::clone(&self.aggregates);
         let aggregate = &aggregates[self.place];
         let Some(argument) = &aggregate.argument else {
-            return self.count_rows(groups, columns, context);
+            return self.count_rows(groups, columns);
         };
         // In parts, like other expressions, to bound the texts held at once.
         for start in (0..groups.len()).step_by(PART_ROWS) {
@@ -252,11 +260,8 @@ impl Accumulator {
         let mut evaluator = Evaluator::new(columns, context);
         let column = evaluator.evaluate(&argument.node, Rows::All(rows))?;
         let mut decoded = evaluator.decoded;
-        if aggregate.distinct {
+        if let Some(seen) = &mut self.seen {
             let ids = column.into_ids(rows, context)?;
-            let seen = self
-                .seen
-                .get_or_insert_with(|| DistinctRows::new(context.governor(), 2, 0));
             let mut new_groups = Vec::new();
             let mut new_ids = Vec::new();
             for (&group, id) in groups.iter().zip(ids) {
@@ -316,26 +321,17 @@ impl Accumulator {
         }
     }
 
-    fn count_rows(
-        &mut self,
-        groups: &[u32],
-        columns: &[&[u64]],
-        context: &EvaluationContext,
-    ) -> Result<(), QueryError> {
+    fn count_rows(&mut self, groups: &[u32], columns: &[&[u64]]) -> Result<(), QueryError> {
         let Accumulated::Count(counts) = &mut self.state else {
             unreachable!("only COUNT has no argument");
         };
-        if !self.aggregates[self.place].distinct {
+        let Some(seen) = &mut self.seen else {
             for &group in groups {
                 counts[group as usize] += 1;
             }
             return Ok(());
-        }
-        let width = columns.len() + 1;
-        let seen = self
-            .seen
-            .get_or_insert_with(|| DistinctRows::new(context.governor(), width, 0));
-        let mut key = vec![0; width];
+        };
+        let mut key = vec![0; columns.len() + 1];
         for (row, &group) in groups.iter().enumerate() {
             key[0] = group.into();
             for (value, column) in key[1..].iter_mut().zip(columns) {

@@ -47,6 +47,7 @@ use super::exists::no_exists;
 use super::number::Number;
 use super::testing::{context, variables};
 use super::*;
+use crate::limits::governor::Share;
 
 const COLUMNS: [&str; 5] = ["n", "s", "d", "x", "y"];
 const PREFIXES: &str = "PREFIX xsd: <http://www.w3.org/2001/XMLSchema#> ";
@@ -429,7 +430,10 @@ fn aggregates_agree_with_oxigraph() {
             &no_exists,
         )
         .expect("compiled");
-        let mut accumulator = CompiledAggregate::accumulators(&[compiled].into()).remove(0);
+        let share = |_| Share::new(case.context.governor());
+        let mut accumulators =
+            CompiledAggregate::accumulators(&[compiled].into(), COLUMNS.len(), share);
+        let mut accumulator = accumulators.remove(0);
         // In two batches, the second of one row.
         let cut = case.terms.len().saturating_sub(1);
         for range in [0..cut, cut..case.terms.len()] {

@@ -473,6 +473,8 @@ impl Governor {
 pub struct Share {
     held: Held,
     operator: Arc<OperatorMemory>,
+    /// Number of parts of the operator that each write files of their own.
+    writers: usize,
 }
 
 /// The memory that all parts of an operator hold.
@@ -493,6 +495,7 @@ impl Share {
         Self {
             held: Held::new(governor),
             operator: Arc::new(operator),
+            writers: 1,
         }
     }
 
@@ -502,7 +505,16 @@ impl Share {
         Self {
             held: Held::new(self.governor()),
             operator: Arc::clone(&self.operator),
+            writers: self.writers,
         }
+    }
+
+    /// Returns a reservation like [`Self::part`] for one of `writers` parts, which each write files of their own. All their
+    /// buffers together take a quarter of the share at most.
+    pub fn writer(&self, writers: usize) -> Self {
+        let mut part = self.part();
+        part.writers = writers;
+        part
     }
 
     /// Returns the limits of the query.
@@ -519,13 +531,14 @@ impl Share {
 
     /// Returns the bytes for rows and tables; the rest of the share is for file buffers.
     pub fn rows_limit(&self) -> usize {
-        self.limit().saturating_sub(self.buffer_bytes())
+        self.limit()
+            .saturating_sub(self.writers * self.buffer_bytes())
     }
 
     /// Returns the size of a file's blocks: the blocks of all partitions and those being read and written
     /// take a quarter of the share together.
     pub fn block_bytes(&self) -> usize {
-        let fitting = self.limit() / 4 / BUFFERS;
+        let fitting = self.limit() / 4 / BUFFERS / self.writers;
         fitting.clamp(BLOCK_BYTES.0, BLOCK_BYTES.1)
     }
 
@@ -687,6 +700,18 @@ mod tests {
         assert!(a.fits(limit) && a.bytes() == limit);
         drop((whole, a));
         assert_eq!((other.limit(), governor.memory_used()), (600_000, 0));
+    }
+
+    #[test]
+    fn the_buffers_of_all_writers_take_a_quarter_of_the_share() {
+        let process = Arc::new(MemoryBudget::new(64 << 20));
+        let whole = Share::new(&governor(&process, 64 << 20));
+        let writer = whole.writer(16);
+        let buffers = 16 * writer.buffer_bytes();
+        let quarter = whole.limit() / 4;
+        assert!((quarter / 2..=quarter).contains(&buffers), "{buffers}");
+        assert_eq!(writer.rows_limit(), whole.limit() - buffers);
+        assert_eq!(writer.part().rows_limit(), writer.rows_limit());
     }
 
     #[test]

@@ -1,6 +1,8 @@
 //! Queries within limits: little memory, little time, few rows, a full disk. Answers are either
 //! the same as without limits or an error that says which limit; and nothing is left behind.
 
+use std::collections::HashSet;
+use std::num::NonZero;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
@@ -172,6 +174,41 @@ const QUERIES: &[(&str, bool)] = &[
         false,
     ),
 ];
+
+/// The sets of DISTINCT are divided among parts, and each puts rows off to files of its own.
+#[test]
+fn divided_sets_of_distinct_put_rows_off() {
+    let query = "SELECT ?a (COUNT(DISTINCT ?b) AS ?n) (SUM(DISTINCT ?v) AS ?s) (COUNT(*) AS ?c) \
+         { ?a <http://e/name> ?m . ?b <http://e/link> ?x ; <http://e/value> ?v } GROUP BY ?a";
+    let nodes = 2000;
+    let data = graph(nodes);
+    let with = |memory_bytes, threads| {
+        let options = Options {
+            memory_bytes,
+            threads: NonZero::new(threads),
+            ..Options::default()
+        };
+        database_with(&data, options)
+    };
+    let values = (0..nodes).step_by(4).map(|n| n * 31 % 1009);
+    let (count, sum) = (nodes / 4, values.sum::<usize>());
+    let row = |n: usize| format!("http://e/n{n},{count},{sum},{count}");
+    let expected: HashSet<String> = (0..nodes).map(row).collect();
+    // A set of a million rows takes 33 MiB or more.
+    for (memory, threads) in [(96 << 20, 1), (96 << 20, 4), (1 << 30, 4)] {
+        let database = with(memory, threads);
+        let results = database.query(query).unwrap();
+        let mut text = Vec::new();
+        pythia::write_results(results, pythia::ResultFormat::Csv, &mut text).unwrap();
+        let text = String::from_utf8(text).unwrap();
+        let found: HashSet<String> = text.lines().skip(1).map(str::to_owned).collect();
+        assert!(found == expected, "{memory} bytes, {threads} threads");
+        let usage = database.usage();
+        assert_eq!(usage.spilled_bytes > 0, memory < 1 << 30, "{usage:?}");
+        assert_eq!(usage.helped > 0, threads > 1, "{usage:?}");
+        assert_all_freed(&database);
+    }
+}
 
 #[test]
 fn answers_are_the_same_with_little_memory() {

@@ -76,6 +76,9 @@ const QUERIES: &[&str] = &[
      { ?s <http://e/group> ?g ; <http://e/ratio> ?r ; <http://e/name> ?m } GROUP BY ?g",
     "SELECT (SUM(?r * ?v) AS ?t) (GROUP_CONCAT(?v) AS ?all) { ?s <http://e/value> ?v ; <http://e/ratio> ?r ; <http://e/link> ?l }",
     "SELECT ?g ?v (COUNT(DISTINCT ?o) AS ?d) { ?s <http://e/group> ?g ; <http://e/value> ?v ; ?p ?o } GROUP BY ?g ?v",
+    "SELECT ?g ?v (SUM(DISTINCT ?r) AS ?t) (GROUP_CONCAT(DISTINCT ?p) AS ?all) (COUNT(DISTINCT *) AS ?c) \
+     { ?s <http://e/group> ?g ; <http://e/value> ?v ; <http://e/ratio> ?r . ?s ?p ?o } GROUP BY ?g ?v",
+    "SELECT ?s (COUNT(DISTINCT ?p) AS ?n) (COUNT(*) AS ?c) { ?s ?p ?o } GROUP BY ?s",
     "SELECT ?g ?v (COUNT(*) AS ?c) (SUM(?r) AS ?t) (SAMPLE(?o) AS ?d) (GROUP_CONCAT(?p) AS ?all) \
      { ?s <http://e/group> ?g ; <http://e/value> ?v ; <http://e/ratio> ?r . ?s ?p ?o } GROUP BY ?g ?v",
     "SELECT ?g (COUNT(*) AS ?c) (AVG(?r) AS ?t) { ?s <http://e/group> ?g ; <http://e/ratio> ?r . ?s ?p ?o } GROUP BY ?g",

@@ -24,6 +24,12 @@ fn aggregate(text: &str) -> AggregateExpression {
     }
 }
 
+/// Returns the accumulator of an aggregate over rows of one column.
+fn accumulator(compiled: CompiledAggregate, context: &EvaluationContext) -> Accumulator {
+    let share = |_| Share::new(context.governor());
+    CompiledAggregate::accumulators(&[compiled].into(), 1, share).remove(0)
+}
+
 /// Returns the results of groups 0, 1, … of rows `(group, ?x)`.
 fn outcomes(text: &str, rows: &[(u32, &str)], group_count: usize) -> Vec<String> {
     let bound = rows
@@ -34,7 +40,7 @@ fn outcomes(text: &str, rows: &[(u32, &str)], group_count: usize) -> Vec<String>
     let compiled =
         CompiledAggregate::compile(&aggregate(text), &variables(&["x"]), &context, &no_exists);
     let compiled = compiled.expect("compiled");
-    let mut accumulator = CompiledAggregate::accumulators(&[compiled].into()).remove(0);
+    let mut accumulator = accumulator(compiled, &context);
     for batch in rows.chunks(2) {
         let groups: Vec<u32> = batch.iter().map(|(group, _)| *group).collect();
         let ids = batch.iter().map(|(_, text)| match *text {
@@ -210,7 +216,7 @@ fn add(
 ) -> Result<(), QueryError> {
     let columns = variables(&["x"]);
     let compiled = CompiledAggregate::compile(&aggregate(text), &columns, context, &no_exists)?;
-    let mut accumulator = CompiledAggregate::accumulators(&[compiled].into()).remove(0);
+    let mut accumulator = accumulator(compiled, context);
     let rows = 0..terms.len();
     let of_row: Vec<u32> = rows.map(|row| (row % groups) as u32).collect();
     let resolved = |term: &Term| context.resolver().resolve(term.as_ref());

@@ -76,8 +76,13 @@ pub(crate) enum Offered {
 
 impl DistinctRows {
     pub(crate) fn new(governor: &Arc<Governor>, key_width: usize, carried: usize) -> Self {
+        Self::within(Share::new(governor), key_width, carried)
+    }
+
+    /// Makes a set within the limits of a share.
+    pub(crate) fn within(share: Share, key_width: usize, carried: usize) -> Self {
         let mut rows = Self {
-            share: Share::new(governor),
+            share,
             key_width,
             width: key_width + carried,
             parts: Vec::new(),
