@@ -7,7 +7,7 @@ use std::time::Duration;
 use anyhow::Result;
 use clap::{Args, ValueEnum};
 use indicatif::{HumanBytes, HumanCount};
-use pythia::{Database, Options};
+use pythia::{Database, Options, WriteOptions};
 use pythia_bench::bsbm::UseCase;
 
 use crate::allocator;
@@ -66,6 +66,16 @@ impl StoreArguments {
     /// Opens the store for queries within limits.
     pub(crate) fn open(&self, limits: &LimitArguments) -> anyhow::Result<Database> {
         let options = limits.options(self.cache);
+        allocator::return_beyond(options.memory_bytes, options.cache_bytes);
+        Ok(Database::open_with(&self.location, options)?)
+    }
+
+    /// Opens the store for queries and updates within limits.
+    pub(crate) fn open_for_writing(&self, limits: &LimitArguments) -> anyhow::Result<Database> {
+        let options = Options {
+            write: Some(WriteOptions::default()),
+            ..limits.options(self.cache)
+        };
         allocator::return_beyond(options.memory_bytes, options.cache_bytes);
         Ok(Database::open_with(&self.location, options)?)
     }

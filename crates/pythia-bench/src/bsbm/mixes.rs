@@ -5,6 +5,7 @@ use pythia::Database;
 use rand::seq::IndexedRandom;
 use rustc_hash::FxHashMap;
 
+use super::changes::Changes;
 use super::{QuerySource, Template, UseCase};
 use crate::contest::Question;
 
@@ -13,6 +14,8 @@ use crate::contest::Question;
 pub(super) struct MixOptions {
     pub(super) use_case: UseCase,
     pub(super) count: usize,
+    /// Each mix begins with updates.
+    pub(super) updates: bool,
     /// True: each BI template with levels of product types starts with a type right below the root, and goes on with a
     /// subtype in the next mix, down to a leaf. False: each type is drawn at random.
     pub(super) drill_down: bool,
@@ -24,9 +27,13 @@ pub(super) struct MixOptions {
 pub(super) fn draw(database: &Database, options: &MixOptions) -> Result<Vec<Vec<Question>>> {
     let mut source = QuerySource::new(database, options.seed)?;
     let mut types: FxHashMap<&'static str, String> = FxHashMap::default();
+    let mut changes = options.updates.then(Changes::default);
     let mut mixes = Vec::new();
     for _ in 0..options.count {
-        let mut mix = Vec::new();
+        let mut mix = match &mut changes {
+            Some(changes) => changes.of_mix(&mut source)?,
+            None => Vec::new(),
+        };
         for name in options.use_case.mix() {
             let template = options.use_case.template(name);
             let drills = options.drill_down && template.drills_down();

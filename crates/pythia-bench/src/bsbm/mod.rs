@@ -10,8 +10,10 @@
 //!
 //! [`run`] measures the benchmark's mixes of them (LOD2 D2.1.4 §1), on this database and others in turn.
 
+mod changes;
 mod data;
 mod mixes;
+mod paper;
 mod report;
 mod run;
 mod templates;

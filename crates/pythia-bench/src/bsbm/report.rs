@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 
 use super::run::RunOptions;
-use super::{Template, UseCase};
+use super::{UseCase, changes, paper};
 use crate::contest::{
     Found, Key, LeftOut, SystemName, Turn, found_table, geometric_mean, left_out_table, median,
 };
@@ -40,10 +40,10 @@ pub struct Report {
 /// Parameters of a run, and the size of the data.
 #[derive(Clone, Debug, Serialize)]
 pub struct Settings {
-    /// `explore` or `bi`.
+    /// `explore`, `explore-and-update` or `bi`.
     pub use_case: &'static str,
     #[serde(skip)]
-    templates: &'static [Template],
+    templates: Vec<&'static str>,
     /// Triples of the store that provided the parameters.
     pub triples: u64,
     /// The report's scale factor.
@@ -106,9 +106,15 @@ pub struct TemplateTimes {
 impl Settings {
     pub(super) fn new(options: &RunOptions, triples: u64) -> Self {
         let is_bi = options.use_case == UseCase::BusinessIntelligence;
+        let updates = changes::TEMPLATES.into_iter().filter(|_| options.updates);
+        let queries = options.use_case.templates().iter().map(|one| one.name);
         Self {
-            use_case: if is_bi { "bi" } else { "explore" },
-            templates: options.use_case.templates(),
+            use_case: match (is_bi, options.updates) {
+                (true, _) => "bi",
+                (false, false) => "explore",
+                (false, true) => "explore-and-update",
+            },
+            templates: updates.chain(queries).collect(),
             triples,
             scale_factor: triples as f64 / SCALE_TRIPLES,
             mixes: options.mixes,
@@ -174,8 +180,7 @@ impl TestOfSystem {
             latency: latencies.summary(),
             time_share: latencies.total_us() / total,
         };
-        let in_order =
-            |template: &Template| by_template.get_key_value(&(template.name.to_owned(), None));
+        let in_order = |name: &&str| by_template.get_key_value(&((*name).to_owned(), None));
         let templates: Vec<TemplateTimes> = (settings.templates.iter())
             .filter_map(in_order)
             .map(times)
@@ -231,6 +236,7 @@ impl Report {
         let name = match settings.use_case {
             "bi" if settings.drill_down => "Business Intelligence with drill-down",
             "bi" => "Business Intelligence",
+            "explore-and-update" => "Explore and Update",
             _ => "Explore",
         };
         format!(
@@ -247,9 +253,10 @@ impl Report {
         let mut tables = vec![self.rates()];
         tables.extend(self.tests.iter().map(|test| self.times(test)));
         tables.extend((self.tests.iter()).filter_map(|test| self.level_times(test)));
-        let templates = self.settings.templates.iter().map(|template| template.name);
+        let templates = self.settings.templates.iter().copied();
         tables.push(found_table(templates, &self.found));
         tables.extend(left_out_table(&self.systems, &self.left_out));
+        tables.extend(paper::tables(self));
         tables
     }
 
@@ -308,9 +315,9 @@ impl Report {
             clients => format!("AQET by template, {clients} clients"),
         };
         let mut table = Table::new(title, &header);
-        for template in self.settings.templates {
+        for template in &self.settings.templates {
             let times: Vec<Option<&TemplateTimes>> = (test.systems.iter())
-                .map(|system| (system.templates.iter()).find(|t| t.template == template.name))
+                .map(|system| (system.templates.iter()).find(|t| t.template == *template))
                 .collect();
             let runs = times
                 .iter()
@@ -318,7 +325,7 @@ impl Report {
                 .map(|times| times.latency.count)
                 .max();
             let Some(runs) = runs else { continue };
-            let mut row = vec![template.name.to_owned(), count(runs)];
+            let mut row = vec![(*template).to_owned(), count(runs)];
             for times in &times {
                 row.push(times.map_or_else(dash, |t| figure(t.latency.mean_us / 1e3)));
                 row.push(times.map_or_else(dash, |t| format!("{:.1} %", t.time_share * 1e2)));

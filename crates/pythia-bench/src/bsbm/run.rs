@@ -17,6 +17,8 @@ use crate::system::System;
 pub struct RunOptions {
     /// The set of queries.
     pub use_case: UseCase,
+    /// Each mix begins with updates, which are taken back after each turn: the use case Explore and Update.
+    pub updates: bool,
     /// Numbers of clients.
     pub clients: Vec<usize>,
     /// Number of mixes. Several clients share them; each client runs at least one.
@@ -56,6 +58,7 @@ pub fn run(
         &MixOptions {
             use_case: options.use_case,
             count: options.mixes,
+            updates: options.updates,
             drill_down: options.drill_down && options.use_case == UseCase::BusinessIntelligence,
             seed: options.seed,
             redraws: options.redraws,

@@ -2,12 +2,14 @@
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use pythia::{Compression, RdfFormat, Source};
 use pythia_generate::{Part, bsbm};
 
 use super::*;
 use crate::queries;
+use crate::system::{Endpoint, System};
 
 const EXPLORE_EACH: Options = Options {
     use_case: UseCase::Explore,
@@ -224,6 +226,7 @@ fn product_types_drill_down_from_mix_to_mix() {
     let options = mixes::MixOptions {
         use_case: UseCase::BusinessIntelligence,
         count: 8,
+        updates: false,
         drill_down: true,
         seed: 1,
         redraws: 0,
@@ -250,14 +253,93 @@ fn product_types_drill_down_from_mix_to_mix() {
     assert!(data.subtypes(&type_of(0)).contains(&type_of(1).as_str()));
 }
 
-#[test]
-fn a_run_has_the_times_of_all_templates_and_names_who_does_not_answer() {
-    use crate::system::{Endpoint, System};
-    use std::time::Duration;
+const TIMEOUT: Duration = Duration::from_secs(60);
 
+fn run_options(use_case: UseCase) -> RunOptions {
+    RunOptions {
+        use_case,
+        updates: false,
+        clients: vec![1, 2],
+        mixes: 2,
+        warm_up: 1,
+        rounds: 2,
+        drill_down: true,
+        seed: 1,
+        redraws: 5,
+        budget: None,
+        timeout: TIMEOUT,
+    }
+}
+
+/// Each U1 adds a product under new names and each U2 removes another offer; nothing is left of them.
+#[test]
+fn updates_of_a_mix_change_the_store_and_are_taken_back() {
+    let folder = tempfile::tempdir().expect("a folder");
+    drop(store(folder.path(), 100));
+    let options = pythia::Options {
+        write: Some(pythia::WriteOptions::default()),
+        ..pythia::Options::default()
+    };
+    let open = || Database::open_with(folder.path().join("store"), options.clone());
+    let database = open().expect("opened");
+    let quads = || database.snapshot().statistics().quads;
+    let before = quads();
+    let systems = [System::in_process("pythia", &database, TIMEOUT)];
+    let mut options = run_options(UseCase::Explore);
+    options.updates = true;
+    let report = run(&database, &systems, &options, |_| {}).expect("a report");
+    assert_eq!(quads(), before);
+    assert!(report.left_out.is_empty(), "{}", report.text());
+    let found = |template: &str| &report.found[template];
+    assert_eq!((found("U1").queries, found("U1").empty), (2, 0));
+    assert_eq!((found("U2").queries, found("U2").empty), (8, 0));
+    // A product has about 20 offers and 10 reviews.
+    assert!(found("U1").rows > 2 * 100, "{}", report.text());
+    assert!(found("U2").rows > 8 * 5, "{}", report.text());
+    for test in &report.tests {
+        let templates = test.systems[0].templates.iter();
+        let names: Vec<&str> = templates.map(|one| one.template.as_str()).collect();
+        assert_eq!(names[..3], ["U1", "U2", "Q1"]);
+        assert_eq!(test.systems[0].templates[1].latency.count, 2 * 2 * 4);
+    }
+    assert!(report.text().contains("Explore and Update"));
+    drop(systems);
+
+    // A store that is not open for writing refuses them.
+    drop(database);
+    let database = Database::open(folder.path().join("store")).expect("opened");
+    let systems = [System::in_process("pythia", &database, TIMEOUT)];
+    let error = run(&database, &systems, &options, |_| {}).expect_err("read only");
+    assert!(error.to_string().starts_with("U1: "), "{error}");
+}
+
+/// The report prints the figures of LOD2 D2.1.4 beside ours, for the numbers of clients that both have.
+#[test]
+fn a_report_has_the_printed_figures_beside_ours() {
     let folder = tempfile::tempdir().expect("a folder");
     let database = store(folder.path(), 100);
-    let timeout = Duration::from_secs(60);
+    let systems = [System::in_process("pythia", &database, TIMEOUT)];
+    for (use_case, figure) in [
+        (UseCase::Explore, "80.8 %"),
+        (UseCase::BusinessIntelligence, "34.4 %"),
+    ] {
+        let options = RunOptions {
+            rounds: 1,
+            ..run_options(use_case)
+        };
+        let report = run(&database, &systems, &options, |_| {}).expect("a report");
+        let text = report.text();
+        assert!(text.contains("Beside LOD2 D2.1.4, 1 client"), "{text}");
+        assert!(!text.contains("Beside LOD2 D2.1.4, 2"), "{text}");
+        assert!(text.contains(figure), "{text}");
+    }
+}
+
+#[test]
+fn a_run_has_the_times_of_all_templates_and_names_who_does_not_answer() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let database = store(folder.path(), 100);
+    let timeout = TIMEOUT;
     let refused = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
     let address = refused.local_addr().expect("an address");
     drop(refused);
@@ -267,18 +349,7 @@ fn a_run_has_the_times_of_all_templates_and_names_who_does_not_answer() {
         System::in_process("again", &database, timeout),
         System::endpoint("nobody", nobody, timeout),
     ];
-    let options = |use_case| RunOptions {
-        use_case,
-        clients: vec![1, 2],
-        mixes: 2,
-        warm_up: 1,
-        rounds: 2,
-        drill_down: true,
-        seed: 1,
-        redraws: 5,
-        budget: None,
-        timeout,
-    };
+    let options = run_options;
     for use_case in [UseCase::Explore, UseCase::BusinessIntelligence] {
         let templates = use_case.templates().len();
         let report = run(&database, &systems[..2], &options(use_case), |_| {}).expect("a report");

@@ -6,7 +6,7 @@ use anyhow::{Result, anyhow};
 use rustc_hash::FxHashSet;
 use serde::Serialize;
 
-use super::Question;
+use super::{Change, Kind, Question};
 use crate::system::answer::Answer;
 use crate::system::{Client, System};
 
@@ -81,9 +81,32 @@ pub(super) fn check(
         if !asked.insert(question.text.as_str()) {
             continue;
         }
-        let Question { template, text, .. } = question;
-        let right = Answers::of_reference(&mut reference, text)
-            .map_err(|error| anyhow!("{template}: {error}\n{text}"))?;
+        let Question {
+            template,
+            text,
+            kind,
+            ..
+        } = question;
+        let failed = |error| anyhow!("{template}: {error}\n{text}");
+        if let Kind::Update(change) = kind {
+            let right = Changed::by(&mut reference, text, change).map_err(failed)?;
+            right.is_taken_back().map_err(failed)?;
+            let found = found.entry(template.clone()).or_default();
+            found.queries += 1;
+            found.empty += usize::from(right.rows() == 0);
+            found.rows += right.rows();
+            for (number, client) in clients.iter_mut().enumerate() {
+                if !left_out.counts(number, template) {
+                    continue;
+                }
+                let changed = Changed::by(client, text, change);
+                if let Err(reason) = changed.and_then(|changed| changed.compare(&right)) {
+                    left_out.add(number, template, reason);
+                }
+            }
+            continue;
+        }
+        let right = Answers::of_reference(&mut reference, text).map_err(failed)?;
         let differs_because = differs_because(text).or(right.unchecked_because());
         let found = found.entry(template.clone()).or_default();
         found.queries += 1;
@@ -104,6 +127,40 @@ pub(super) fn check(
         }
     }
     Ok((left_out, found))
+}
+
+/// The triples that an update changes: before it, after it, and when it is taken back.
+struct Changed([Answer; 3]);
+
+impl Changed {
+    /// Makes a change and takes it back.
+    fn by(client: &mut Client<'_>, text: &str, change: &Change) -> Result<Self, String> {
+        let before = client.answer(&change.seen)?;
+        client.update(text)?;
+        let after = client.answer(&change.seen);
+        client.update(&change.undo)?;
+        Ok(Self([before, after?, client.answer(&change.seen)?]))
+    }
+
+    /// Returns the number of triples added or removed.
+    fn rows(&self) -> u64 {
+        let [before, after, _] = &self.0;
+        before.rows().abs_diff(after.rows()) as u64
+    }
+
+    fn is_taken_back(&self) -> Result<(), String> {
+        let [before, _, taken_back] = &self.0;
+        let difference = taken_back.difference(before);
+        difference.map_or(Ok(()), |difference| {
+            Err(format!("the change is not taken back: {difference}"))
+        })
+    }
+
+    /// Compares the effect with that of the reference.
+    fn compare(&self, right: &Self) -> Result<(), String> {
+        let differences = (self.0.iter().zip(&right.0)).map(|(one, right)| one.difference(right));
+        differences.flatten().next().map_or(Ok(()), Err)
+    }
 }
 
 /// Answers to a query with and without its LIMIT and OFFSET: they cut rows with equal sort keys at will.

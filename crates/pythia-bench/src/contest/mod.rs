@@ -3,6 +3,9 @@
 //! First, [`check`] asks each system each question and compares the answers by content. Then each turn asks one system
 //! all questions, by one client or by several. Turns of the systems alternate, so that a disturbance of the machine
 //! affects all of them. A template that a system does not answer, or answers differently, does not count for it.
+//!
+//! Questions may be updates. Each is taken back after the check and after each turn, outside of the measured time, so that
+//! all turns of all systems change the same data.
 
 mod check;
 
@@ -17,10 +20,10 @@ use serde::Serialize;
 
 pub use self::check::{Found, LeftOut};
 use crate::latency::Latencies;
-use crate::system::{System, form_of};
+use crate::system::{Client, System, form_of};
 use crate::table::{Table, count, figure};
 
-/// A query of a contest.
+/// A query of a contest, or an update.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Question {
     /// The template that its times count for.
@@ -29,8 +32,26 @@ pub struct Question {
     pub level: Option<usize>,
     /// Its text.
     pub text: String,
-    /// Its form.
-    pub form: QueryForm,
+    /// Its kind.
+    pub kind: Kind,
+}
+
+/// The kind of a question.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// A query of this form.
+    Query(QueryForm),
+    /// An update.
+    Update(Change),
+}
+
+/// The effect of an update.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Change {
+    /// The update that takes it back.
+    pub undo: String,
+    /// A query for the triples that it adds or removes.
+    pub seen: String,
 }
 
 impl Question {
@@ -41,8 +62,36 @@ impl Question {
             template: template.to_owned(),
             level,
             text,
-            form,
+            kind: Kind::Query(form),
         })
+    }
+
+    /// Creates an update.
+    pub fn update(template: &str, text: String, change: Change) -> Self {
+        Self {
+            template: template.to_owned(),
+            level: None,
+            text,
+            kind: Kind::Update(change),
+        }
+    }
+
+    /// Has a system answer it or make its change. Returns the time.
+    fn time(&self, client: &mut Client<'_>) -> Result<Duration, String> {
+        match &self.kind {
+            Kind::Query(form) => client.time(&self.text, *form),
+            Kind::Update(_) => client.update(&self.text),
+        }
+    }
+
+    /// Takes its change back, if it is an update.
+    fn take_back(&self, client: &mut Client<'_>) -> Result<(), String> {
+        let Kind::Update(change) = &self.kind else {
+            return Ok(());
+        };
+        let undone = client.update(&change.undo);
+        undone.map_err(|error| format!("the change is not taken back: {error}"))?;
+        Ok(())
     }
 }
 
@@ -101,9 +150,11 @@ impl<'c> Contest<'c> {
         for (number, system) in self.systems.iter().enumerate() {
             let mut client = system.client();
             for question in self.parts.iter().cycle().take(parts).flatten() {
-                if self.left_out.counts(number, &question.template)
-                    && let Err(error) = client.time(&question.text, question.form)
-                {
+                if !self.left_out.counts(number, &question.template) {
+                    continue;
+                }
+                let done = question.time(&mut client).map(|_| ());
+                if let Err(error) = done.and(question.take_back(&mut client)) {
                     self.left_out.add(number, &question.template, error);
                 }
             }
@@ -134,7 +185,9 @@ impl<'c> Contest<'c> {
                     "clients {clients}, round {} of {rounds}: {name}",
                     round + 1
                 ));
-                let turn = measure(system, &self.asked(number, clients), clients);
+                let asked = self.asked(number, clients);
+                let mut turn = measure(system, &asked, clients);
+                turn.failed.extend(take_back(system, &asked));
                 for (template, error) in &turn.failed {
                     self.left_out.add(number, template, error.clone());
                 }
@@ -193,7 +246,7 @@ fn measure(system: &System<'_>, parts: &[Vec<&Question>], clients: usize) -> Tur
         start.wait();
         let started = Instant::now();
         for question in own.flatten() {
-            match client.time(&question.text, question.form) {
+            match question.time(&mut client) {
                 Ok(time) => {
                     let key = (question.template.clone(), question.level);
                     turn.times.entry(key).or_default().record(time);
@@ -229,6 +282,16 @@ fn measure(system: &System<'_>, parts: &[Vec<&Question>], clients: usize) -> Tur
         all.failed.extend(turn.failed);
     }
     all
+}
+
+/// Takes all changes back. Returns the templates of those that are not, with the reason.
+fn take_back(system: &System<'_>, parts: &[Vec<&Question>]) -> Vec<(String, String)> {
+    let mut client = system.client();
+    let failed = parts.iter().flatten().filter_map(|question| {
+        let error = question.take_back(&mut client).err()?;
+        Some((question.template.clone(), error))
+    });
+    failed.collect()
 }
 
 impl From<&System<'_>> for SystemName {

@@ -2,7 +2,7 @@
 
 use std::net::{SocketAddr, ToSocketAddrs};
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, bail, ensure};
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use pythia::QueryForm;
 
@@ -15,6 +15,8 @@ pub struct Endpoint {
     path: String,
     /// Parameters of the URL; they are sent with each query, such as Virtuoso's `default-graph-uri`.
     parameters: String,
+    /// The path and the parameters for updates.
+    updates: (String, String),
 }
 
 impl Endpoint {
@@ -33,12 +35,28 @@ impl Endpoint {
             .to_socket_addrs()
             .with_context(|| format!("find the address of {url}"))?;
         let address = addresses.next();
+        let path = if path.is_empty() { "/" } else { path };
         Ok(Self {
             url: url.to_owned(),
             address: address.with_context(|| format!("{url} has no address"))?,
             authority: authority.to_owned(),
-            path: if path.is_empty() { "/" } else { path }.to_owned(),
+            path: path.to_owned(),
             parameters: parameters.to_owned(),
+            updates: (path.to_owned(), parameters.to_owned()),
+        })
+    }
+
+    /// Sets another URL of the same server for updates.
+    pub fn with_updates(self, url: &str) -> Result<Self> {
+        let other = Self::parse(url)?;
+        ensure!(
+            other.address == self.address,
+            "{url} is on another server than {}",
+            self.url
+        );
+        Ok(Self {
+            updates: (other.path, other.parameters),
+            ..self
         })
     }
 
@@ -53,19 +71,28 @@ impl Endpoint {
     }
 
     /// Returns a query as a form by POST, which every endpoint accepts at every length.
-    pub(super) fn request(&self, query: &str, form: QueryForm) -> Vec<u8> {
+    pub(super) fn query(&self, query: &str, form: QueryForm) -> Vec<u8> {
         let accept = match form {
             QueryForm::Graph => "application/n-triples",
             QueryForm::Select | QueryForm::Ask => "application/sparql-results+json",
         };
-        let mut body = format!("query={}", utf8_percent_encode(query, NON_ALPHANUMERIC));
-        if !self.parameters.is_empty() {
-            body = format!("{body}&{}", self.parameters);
+        self.post(&self.path, &self.parameters, accept, "query", query)
+    }
+
+    /// Returns an update as a form by POST.
+    pub(super) fn update(&self, update: &str) -> Vec<u8> {
+        let (path, parameters) = &self.updates;
+        self.post(path, parameters, "*/*", "update", update)
+    }
+
+    fn post(&self, path: &str, parameters: &str, accept: &str, name: &str, text: &str) -> Vec<u8> {
+        let mut body = format!("{name}={}", utf8_percent_encode(text, NON_ALPHANUMERIC));
+        if !parameters.is_empty() {
+            body = format!("{body}&{parameters}");
         }
         format!(
-            "POST {} HTTP/1.1\r\nHost: {}\r\nAccept: {accept}\r\n\
+            "POST {path} HTTP/1.1\r\nHost: {}\r\nAccept: {accept}\r\n\
              Content-Type: application/x-www-form-urlencoded\r\nContent-Length: {}\r\n\r\n{body}",
-            self.path,
             self.authority,
             body.len()
         )

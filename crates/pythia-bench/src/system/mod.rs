@@ -94,34 +94,49 @@ impl Client<'_> {
                 run(database, query, &options, &mut self.results).map_err(|e| one_line(&e))?;
                 Ok(started.elapsed())
             }
-            Place::Endpoint(endpoint) => {
-                let request = endpoint.request(query, form);
-                let connection = self.connection.as_mut().expect("an endpoint's client");
-                let was_open = connection.is_open();
-                let mut started = Instant::now();
-                let mut answer = connection.ask_into(&request, &mut self.results);
-                if was_open && answer.is_err() && started.elapsed() < self.system.timeout {
-                    // The server has closed the connection while another system was measured.
-                    self.results.clear();
-                    started = Instant::now();
-                    answer = connection.ask_into(&request, &mut self.results);
-                }
-                let elapsed = started.elapsed();
-                match answer {
-                    Ok(answer) if answer.status == 200 => Ok(elapsed),
-                    Ok(answer) => {
-                        let said = String::from_utf8_lossy(&self.results);
-                        Err(one_line(&format!("HTTP {}: {said}", answer.status)))
-                    }
-                    Err(error) => Err(match error.kind() {
-                        ErrorKind::WouldBlock | ErrorKind::TimedOut => {
-                            let seconds = self.system.timeout.as_secs_f64();
-                            format!("no answer within {seconds} s")
-                        }
-                        _ => one_line(&error),
-                    }),
-                }
+            Place::Endpoint(endpoint) => self.send(&endpoint.query(query, form)),
+        }
+    }
+
+    /// Sends a request to an endpoint and returns the time to the last byte of the answer.
+    fn send(&mut self, request: &[u8]) -> Result<Duration, String> {
+        self.results.clear();
+        let connection = self.connection.as_mut().expect("an endpoint's client");
+        let was_open = connection.is_open();
+        let mut started = Instant::now();
+        let mut answer = connection.ask_into(request, &mut self.results);
+        if was_open && answer.is_err() && started.elapsed() < self.system.timeout {
+            // The server has closed the connection while another system was measured.
+            self.results.clear();
+            started = Instant::now();
+            answer = connection.ask_into(request, &mut self.results);
+        }
+        let elapsed = started.elapsed();
+        match answer {
+            Ok(answer) if matches!(answer.status, 200..300) => Ok(elapsed),
+            Ok(answer) => {
+                let said = String::from_utf8_lossy(&self.results);
+                Err(one_line(&format!("HTTP {}: {said}", answer.status)))
             }
+            Err(error) => Err(match error.kind() {
+                ErrorKind::WouldBlock | ErrorKind::TimedOut => {
+                    let seconds = self.system.timeout.as_secs_f64();
+                    format!("no answer within {seconds} s")
+                }
+                _ => one_line(&error),
+            }),
+        }
+    }
+
+    /// Makes an update and returns the time to its acknowledgement. The error is one line of text.
+    pub fn update(&mut self, text: &str) -> Result<Duration, String> {
+        match &self.system.place {
+            Place::InProcess(database) => {
+                let started = Instant::now();
+                database.update(text).map_err(|e| one_line(&e))?;
+                Ok(started.elapsed())
+            }
+            Place::Endpoint(endpoint) => self.send(&endpoint.update(text)),
         }
     }
 

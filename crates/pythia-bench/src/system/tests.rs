@@ -109,6 +109,41 @@ fn an_endpoint_is_asked_again_on_a_new_connection_and_its_errors_are_one_line() 
 }
 
 #[test]
+fn updates_are_sent_to_their_own_url() {
+    let done = "HTTP/1.1 204 No Content\r\n\r\n";
+    let (url, thread) = serve(vec![done, done]);
+    let endpoint = Endpoint::parse(&url).expect("a URL");
+    let elsewhere = endpoint.clone().with_updates("http://127.0.0.1:1/update");
+    let error = elsewhere.expect_err("another server").to_string();
+    assert!(error.contains("another server"), "{error}");
+    let updates = url.replace("/sparql?default-graph-uri=urn:g", "/update");
+    let other = endpoint.clone().with_updates(&updates).expect("a URL");
+    for endpoint in [endpoint, other] {
+        let system = System::endpoint("peer", endpoint, Duration::from_secs(10));
+        let done = system.client().update("DELETE WHERE { ?s ?p ?o }");
+        done.expect("acknowledged");
+    }
+    let requests = thread.join().expect("no panic");
+    assert!(
+        requests[0].starts_with("POST /sparql HTTP/1.1"),
+        "{requests:?}"
+    );
+    assert!(
+        requests[0].contains("update=DELETE%20WHERE"),
+        "{requests:?}"
+    );
+    assert!(
+        requests[0].contains("&default-graph-uri=urn:g"),
+        "{requests:?}"
+    );
+    assert!(
+        requests[1].starts_with("POST /update HTTP/1.1"),
+        "{requests:?}"
+    );
+    assert!(!requests[1].contains("default-graph-uri"), "{requests:?}");
+}
+
+#[test]
 fn an_endpoint_that_does_not_answer_is_given_up() {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
     let url = format!("http://{}/", listener.local_addr().expect("an address"));

@@ -20,6 +20,11 @@ use crate::output::{show, write};
 ///   pythia bench bsbm -l bsbm.pythia --clients 1,4
 ///   pythia bench bsbm -l bsbm.pythia --use-case bi --report bi.html
 ///   pythia bench bsbm -l bsbm.pythia --endpoint virtuoso=http://127.0.0.1:8890/sparql
+///   pythia bench bsbm -l bsbm.pythia --updates
+///
+/// With --updates, each mix of Explore begins with updates, the use case Explore and Update: U1 inserts a
+/// copy of a product with its offers and reviews, and four times U2 deletes an offer. After each turn,
+/// every change is taken back.
 #[derive(Args)]
 #[command(verbatim_doc_comment)]
 pub(super) struct Bsbm {
@@ -32,6 +37,19 @@ pub(super) struct Bsbm {
     /// The use case
     #[arg(long, value_enum, default_value = "explore")]
     use_case: UseCaseName,
+
+    /// Begin each mix of Explore with updates, and take all changes back after each turn. The store and
+    /// the endpoints must be open for writing
+    #[arg(long)]
+    updates: bool,
+
+    /// The URL for updates of an endpoint, if it is not the URL for queries
+    #[arg(
+        long = "update-endpoint",
+        value_name = "NAME=URL",
+        requires = "updates"
+    )]
+    update_endpoints: Vec<String>,
 
     #[command(flatten)]
     systems: SystemArguments,
@@ -72,8 +90,11 @@ pub(super) struct Bsbm {
 impl Bsbm {
     pub(super) fn run(self) -> Result<()> {
         let options = self.options()?;
-        let database = self.store.open(&self.limits)?;
-        let systems = self.systems.systems(&database)?;
+        let database = match self.updates {
+            true => self.store.open_for_writing(&self.limits)?,
+            false => self.store.open(&self.limits)?,
+        };
+        let systems = self.systems.systems(&database, &self.update_endpoints)?;
         let report = bsbm::run(&database, &systems, &options, |part| eprintln!("{part}"))?;
         if let Some(path) = &self.output.report {
             write(path, &report.html())?;
@@ -94,8 +115,19 @@ impl Bsbm {
             let message = "--mixes, --rounds and each number of --clients are at least 1";
             return Err(UsageError(message.to_owned()).into());
         }
+        if self.updates && matches!(self.use_case, UseCaseName::Bi) {
+            let message = "--updates belongs to --use-case explore";
+            return Err(UsageError(message.to_owned()).into());
+        }
+        let is_multiple = |clients: &usize| mixes.is_multiple_of(*clients);
+        if self.updates && !self.clients.iter().all(is_multiple) {
+            let message = "with --updates, --mixes must be a multiple of each number of --clients, so that each update \
+                           runs once in a turn";
+            return Err(UsageError(message.to_owned()).into());
+        }
         Ok(bsbm::RunOptions {
             use_case: self.use_case.into(),
+            updates: self.updates,
             clients: self.clients.clone(),
             mixes,
             warm_up: self.warm_up,

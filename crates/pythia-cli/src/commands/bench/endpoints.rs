@@ -70,7 +70,7 @@ impl Endpoints {
             timeout: self.systems.timeout()?,
         };
         let database = self.store.open(&self.limits)?;
-        let systems = self.systems.systems(&database)?;
+        let systems = self.systems.systems(&database, &[])?;
         let progress = |part: &str| eprintln!("{part}");
         let report = endpoints::run(&database, &systems, &list, &options, progress)?;
         if let Some(path) = &self.output.report {
