@@ -5,8 +5,8 @@
 //! ```
 //!
 //! All solutions of a group are in one part, in their order: results do not depend on the number of threads, not even sums of
-//! floats. Few solutions, those of few groups, and those that come sorted by the key are one part; the latter are divided if an
-//! aggregate has DISTINCT, because its set takes most of the time.
+//! floats. Few solutions and those of few groups are one part. So are solutions that come sorted by the key, unless an aggregate
+//! has DISTINCT, whose set takes most of the time.
 //!
 //! Groups are held in memory until their share is used up. From then on, solutions of known groups are
 //! still added to them; all others are deferred to partitions of a file by their key. Each partition is
@@ -49,7 +49,7 @@ impl Execute for Aggregation {
         let input = inputs.remove(0);
         let grouping = Grouping {
             width: input.schema().fields().len(),
-            memory: GroupMemory::new(self, context.governor()),
+            memory: GroupMemory::new(context.governor()),
             aggregation: self.clone(),
             put_off: Vec::new(),
             done: None,
@@ -82,14 +82,17 @@ struct Grouping {
 
 impl Grouping {
     async fn fold_input(&mut self, mut input: Solutions) -> Result<(), QueryError> {
+        let mut next = pull(&mut input).await?;
+        self.memory.open_sets(&self.aggregation);
         let together = self.rows_together();
         let mut pass = Pass::new(0, self.width, together);
         let mut waiting = Waiting::new(&self.context);
-        while let Some(batch) = pull(&mut input).await? {
+        while let Some(batch) = next {
             waiting.push(batch)?;
             if waiting.rows >= together {
                 waiting.add_to(&mut pass, self)?;
             }
+            next = pull(&mut input).await?;
         }
         waiting.add_to(&mut pass, self)?;
         self.finish(pass)
@@ -168,6 +171,9 @@ impl Grouping {
         fork(self.context.cores(), parts.len(), |part| {
             parts[part].lock().finish(&self.context)
         })?;
+        if self.put_off.is_empty() {
+            self.memory.close_sets();
+        }
         self.done = Some(Done::new(pass.parts));
         Ok(())
     }

@@ -37,26 +37,37 @@ impl<'c> Numbered<'c> {
 
 /// The memory of groups, which all parts of an aggregation have in common.
 pub(super) struct GroupMemory {
-    /// That of keys and aggregates.
+    /// The share of keys and of aggregates without their sets.
     groups: Share,
-    /// That of the set of each aggregate with DISTINCT.
+    /// The share of each aggregate's set, if it has DISTINCT. None before the first solutions and after the last ones, so that
+    /// the operators below and above have larger shares.
     sets: Vec<Option<Share>>,
 }
 
 impl GroupMemory {
-    pub(super) fn new(aggregation: &Aggregation, governor: &Arc<Governor>) -> Self {
-        let aggregates = aggregation.aggregates.compiled().iter();
-        let set = |aggregate: &CompiledAggregate| {
-            let is_distinct = aggregate.is_distinct();
-            is_distinct.then(|| Share::new(governor))
-        };
+    pub(super) fn new(governor: &Arc<Governor>) -> Self {
         Self {
             groups: Share::new(governor),
-            sets: aggregates.map(set).collect(),
+            sets: Vec::new(),
         }
     }
 
-    /// Returns the memory for what is not in a part.
+    /// Makes the shares of the sets.
+    pub(super) fn open_sets(&mut self, aggregation: &Aggregation) {
+        let set = |aggregate: &CompiledAggregate| {
+            let is_distinct = aggregate.is_distinct();
+            is_distinct.then(|| Share::new(self.groups.governor()))
+        };
+        let aggregates = aggregation.aggregates.compiled().iter();
+        self.sets = aggregates.map(set).collect();
+    }
+
+    /// Gives the shares of the sets back: there are no more solutions.
+    pub(super) fn close_sets(&mut self) {
+        self.sets.clear();
+    }
+
+    /// Returns the share of the groups, for what is not in a part.
     pub(super) fn share(&mut self) -> &mut Share {
         &mut self.groups
     }

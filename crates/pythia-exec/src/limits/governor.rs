@@ -473,7 +473,7 @@ impl Governor {
 pub struct Share {
     held: Held,
     operator: Arc<OperatorMemory>,
-    /// Number of parts of the operator that each write files of their own.
+    /// Number of parts of the operator that each have a fixed part of its limit, and files of their own.
     writers: usize,
 }
 
@@ -509,8 +509,9 @@ impl Share {
         }
     }
 
-    /// Returns a reservation like [`Self::part`] for one of `writers` parts, which each write files of their own. All their
-    /// buffers together take a quarter of the share at most.
+    /// Returns a reservation for one of `writers` parts, each of which may hold as much as any other and writes files of its
+    /// own. What a part holds does not depend on the others, and so not on the speed of threads. All their buffers together
+    /// take a quarter of the share at most.
     pub fn writer(&self, writers: usize) -> Self {
         let mut part = self.part();
         part.writers = writers;
@@ -554,7 +555,14 @@ impl Share {
             return true;
         };
         let limit = self.rows_limit();
-        let room = |all: usize| all.checked_add(more).filter(|sum| *sum <= limit);
+        let is_apart = self.writers > 1;
+        if is_apart && bytes > limit / self.writers {
+            return false;
+        }
+        let room = |all: usize| {
+            let sum = all.checked_add(more);
+            sum.filter(|sum| is_apart || *sum <= limit)
+        };
         let all = &self.operator.bytes;
         let taken = all.fetch_update(Ordering::Relaxed, Ordering::Relaxed, room);
         if taken.is_err() {
@@ -712,6 +720,10 @@ mod tests {
         assert!((quarter / 2..=quarter).contains(&buffers), "{buffers}");
         assert_eq!(writer.rows_limit(), whole.limit() - buffers);
         assert_eq!(writer.part().rows_limit(), writer.rows_limit());
+        let (mut one, mut other) = (whole.writer(16), whole.writer(16));
+        let each = writer.rows_limit() / 16;
+        assert!(one.fits(each) && !one.fits(each + 1));
+        assert!(other.fits(each));
     }
 
     #[test]

@@ -247,7 +247,7 @@ proptest! {
         let mut text = PREFIXES.to_owned();
         let mut last = "";
         for (token, separator) in &tokens {
-            // Not that declarations are changed is in question here.
+            // A load changes the IRI of a declared base, which other tests look at: none is declared here.
             let declares = last.trim_start_matches('@').eq_ignore_ascii_case("base");
             if declares && token.starts_with('<') {
                 text.push('.');
