@@ -111,12 +111,13 @@ pub fn run(
     progress("compare the answers");
     let reference = System::in_process("the store", database, options.timeout);
     let mut contest = Contest::check(&reference, systems, &parts)?;
-    contest.warm_up(options.warm_up * parts.len());
+    contest.warm_up(options.warm_up * parts.len())?;
     let rounds = |clients| {
-        let turns = contest.rounds(clients, options.rounds, options.budget, &progress);
-        (clients, turns)
+        let turns = contest.rounds(clients, options.rounds, options.budget, &progress)?;
+        Ok((clients, turns))
     };
-    let turns: Vec<_> = options.clients.iter().copied().map(rounds).collect();
+    let turns = options.clients.iter().copied().map(rounds);
+    let turns: Vec<_> = turns.collect::<Result<_>>()?;
     let (left_out, found) = contest.end();
     let mut templates: Vec<String> = Vec::new();
     for query in queries {

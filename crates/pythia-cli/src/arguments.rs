@@ -15,7 +15,7 @@ use crate::exit::UsageError;
 pub(crate) use pythia_server::config::parse_bytes as bytes;
 
 /// The store's location, and its cache.
-#[derive(Args)]
+#[derive(Clone, Args)]
 pub(crate) struct StoreArguments {
     /// The folder of the store
     #[arg(short, long, env = "PYTHIA_LOCATION", value_name = "STORE")]

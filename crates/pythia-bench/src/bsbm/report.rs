@@ -333,7 +333,7 @@ impl Report {
             row.extend(ratios(&times));
             table.row(row);
         }
-        table.note("AQET: average query execution time, from the query's text to the last byte of its results.");
+        table.note("AQET: average query execution time, from the query's text to the last byte of its results; for updates, to their acknowledgement.");
         table.note(
             "share: of the time of all templates of the system. –: does not count, see below.",
         );

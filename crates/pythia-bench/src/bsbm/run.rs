@@ -51,6 +51,12 @@ pub fn run(
         options.mixes > 0 && options.rounds > 0 && !options.clients.contains(&0),
         "at least one mix, one round and one client"
     );
+    let is_multiple = |clients: &usize| options.mixes.is_multiple_of(*clients);
+    ensure!(
+        !options.updates || options.clients.iter().all(is_multiple),
+        "with updates, the number of mixes must be a multiple of each number of clients, so that each update runs once in a \
+         turn"
+    );
     let machine = Machine::now();
     progress("draw the parameters");
     let mixes = mixes::draw(
@@ -67,12 +73,13 @@ pub fn run(
     progress("compare the answers");
     let reference = System::in_process("the store", database, options.timeout);
     let mut contest = Contest::check(&reference, systems, &mixes)?;
-    contest.warm_up(options.warm_up);
+    contest.warm_up(options.warm_up)?;
     let rounds = |clients| {
-        let turns = contest.rounds(clients, options.rounds, options.budget, &progress);
-        (clients, turns)
+        let turns = contest.rounds(clients, options.rounds, options.budget, &progress)?;
+        Ok((clients, turns))
     };
-    let turns: Vec<_> = options.clients.iter().copied().map(rounds).collect();
+    let turns = options.clients.iter().copied().map(rounds);
+    let turns: Vec<_> = turns.collect::<Result<_>>()?;
     let (left_out, found) = contest.end();
     let settings = Settings::new(options, database.snapshot().statistics().triples);
     let tests = turns

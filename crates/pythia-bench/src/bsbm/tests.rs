@@ -8,6 +8,7 @@ use pythia::{Compression, RdfFormat, Source};
 use pythia_generate::{Part, bsbm};
 
 use super::*;
+use crate::contest::{Contest, Kind};
 use crate::queries;
 use crate::system::{Endpoint, System};
 
@@ -282,13 +283,21 @@ fn updates_of_a_mix_change_the_store_and_are_taken_back() {
     };
     let open = || Database::open_with(folder.path().join("store"), options.clone());
     let database = open().expect("opened");
-    let quads = || database.snapshot().statistics().quads;
-    let before = quads();
+    let dump = || {
+        let mut text = Vec::new();
+        let snapshot = database.snapshot();
+        pythia::dump(&snapshot, database.cores(), RdfFormat::NQuads, &mut text).expect("memory");
+        let text = String::from_utf8(text).expect("N-Quads");
+        let mut lines: Vec<String> = text.lines().map(str::to_owned).collect();
+        lines.sort_unstable();
+        lines
+    };
+    let before = dump();
     let systems = [System::in_process("pythia", &database, TIMEOUT)];
     let mut options = run_options(UseCase::Explore);
     options.updates = true;
     let report = run(&database, &systems, &options, |_| {}).expect("a report");
-    assert_eq!(quads(), before);
+    assert!(dump() == before, "some changes are not taken back");
     assert!(report.left_out.is_empty(), "{}", report.text());
     let found = |template: &str| &report.found[template];
     assert_eq!((found("U1").queries, found("U1").empty), (2, 0));
@@ -302,7 +311,16 @@ fn updates_of_a_mix_change_the_store_and_are_taken_back() {
         assert_eq!(names[..3], ["U1", "U2", "Q1"]);
         assert_eq!(test.systems[0].templates[1].latency.count, 2 * 2 * 4);
     }
-    assert!(report.text().contains("Explore and Update"));
+    let text = report.text();
+    assert!(
+        text.contains("Explore and Update") && !text.contains("Beside LOD2"),
+        "{text}"
+    );
+    // Two clients would repeat one of three mixes.
+    options.mixes = 3;
+    let error = run(&database, &systems, &options, |_| {}).expect_err("three mixes");
+    assert!(error.to_string().contains("a multiple"), "{error}");
+    options.mixes = 2;
     drop(systems);
 
     // A store that is not open for writing refuses them.
@@ -321,6 +339,8 @@ fn a_report_has_the_printed_figures_beside_ours() {
     let systems = [System::in_process("pythia", &database, TIMEOUT)];
     for (use_case, figure) in [
         (UseCase::Explore, "80.8 %"),
+        // 4,832,691 queries/h over a scale factor of 500, 25 a mix.
+        (UseCase::Explore, "387"),
         (UseCase::BusinessIntelligence, "34.4 %"),
     ] {
         let options = RunOptions {
@@ -333,6 +353,50 @@ fn a_report_has_the_printed_figures_beside_ours() {
         assert!(!text.contains("Beside LOD2 D2.1.4, 2"), "{text}");
         assert!(text.contains(figure), "{text}");
     }
+}
+
+/// A system that refuses updates is measured without them; one that loses the way back ends the run.
+#[test]
+fn systems_that_refuse_updates_are_left_out_of_them() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let reader = store(folder.path(), 100);
+    let copy = folder.path().join("copy");
+    crate::faults::copy_folder(&folder.path().join("store"), &copy).expect("copied");
+    let writing = pythia::Options {
+        write: Some(pythia::WriteOptions::default()),
+        ..pythia::Options::default()
+    };
+    let database = Database::open_with(&copy, writing).expect("opened");
+    let systems = [
+        System::in_process("pythia", &database, TIMEOUT),
+        System::in_process("reader", &reader, TIMEOUT),
+    ];
+    let mut options = run_options(UseCase::Explore);
+    options.updates = true;
+    let report = run(&database, &systems, &options, |_| {}).expect("a report");
+    let reasons = &report.left_out.reasons()[1];
+    let refused: Vec<&str> = reasons.keys().map(String::as_str).collect();
+    assert_eq!(refused, ["U1", "U2"], "{}", report.text());
+
+    let quads = || database.snapshot().statistics().quads;
+    let before = quads();
+    let mut source = QuerySource::new(&database, 1).expect("BSBM");
+    let changes = changes::Changes::default().of_mix(&mut source);
+    let mut insertion = changes.expect("drawn").remove(0);
+    let mut client = systems[0].client();
+    insertion.time(&mut client).expect("inserted");
+    assert!(quads() > before + 100);
+    insertion.take_back(&mut client).expect("taken back");
+    assert_eq!(quads(), before);
+    let Kind::Update(change) = &mut insertion.kind else {
+        panic!("U1 is an update");
+    };
+    change.undo = "DELETE NOTHING".to_owned();
+    let parts = [vec![insertion]];
+    let error = Contest::check(&systems[0], &systems[..1], &parts).err();
+    let error = error.expect("it cannot be taken back").to_string();
+    assert!(error.contains("pythia still has the change"), "{error}");
+    assert!(quads() > before + 100);
 }
 
 #[test]

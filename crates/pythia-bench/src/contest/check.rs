@@ -6,7 +6,7 @@ use anyhow::{Result, anyhow};
 use rustc_hash::FxHashSet;
 use serde::Serialize;
 
-use super::{Change, Kind, Question};
+use super::{Kind, Question};
 use crate::system::answer::Answer;
 use crate::system::{Client, System};
 
@@ -81,15 +81,11 @@ pub(super) fn check(
         if !asked.insert(question.text.as_str()) {
             continue;
         }
-        let Question {
-            template,
-            text,
-            kind,
-            ..
-        } = question;
+        let Question { template, text, .. } = question;
         let failed = |error| anyhow!("{template}: {error}\n{text}");
-        if let Kind::Update(change) = kind {
-            let right = Changed::by(&mut reference, text, change).map_err(failed)?;
+        if let Kind::Update(change) = &question.kind {
+            let triples = &change.triples;
+            let right = Changed::by(&mut reference, question, triples)?.map_err(failed)?;
             right.is_taken_back().map_err(failed)?;
             let found = found.entry(template.clone()).or_default();
             found.queries += 1;
@@ -99,7 +95,7 @@ pub(super) fn check(
                 if !left_out.counts(number, template) {
                     continue;
                 }
-                let changed = Changed::by(client, text, change);
+                let changed = Changed::by(client, question, triples)?;
                 if let Err(reason) = changed.and_then(|changed| changed.compare(&right)) {
                     left_out.add(number, template, reason);
                 }
@@ -133,13 +129,30 @@ pub(super) fn check(
 struct Changed([Answer; 3]);
 
 impl Changed {
-    /// Makes a change and takes it back.
-    fn by(client: &mut Client<'_>, text: &str, change: &Change) -> Result<Self, String> {
-        let before = client.answer(&change.seen)?;
-        client.update(text)?;
-        let after = client.answer(&change.seen);
-        client.update(&change.undo)?;
-        Ok(Self([before, after?, client.answer(&change.seen)?]))
+    /// Makes a change and takes it back. The outer error is that it is not taken back, the inner one that the system does
+    /// not do what is asked.
+    fn by(
+        client: &mut Client<'_>,
+        question: &Question,
+        triples: &str,
+    ) -> Result<Result<Self, String>> {
+        let before = client.answer(triples);
+        let done = question.time(client);
+        let after = done.clone().and_then(|_| client.answer(triples));
+        // An update that failed, say for its time, may have made its change.
+        let undone = question.take_back(client);
+        let taken_back = client.answer(triples);
+        if let Err(error) = undone {
+            let states = before.as_ref().ok().zip(taken_back.as_ref().ok());
+            let is_unchanged = states.is_some_and(|(before, now)| now.difference(before).is_none());
+            // A system that refuses updates refuses this one, too.
+            return match done {
+                Err(refused) if is_unchanged => Ok(Err(refused)),
+                _ => Err(error),
+            };
+        }
+        let all = || Ok(Self([before?, after?, taken_back?]));
+        Ok(all())
     }
 
     /// Returns the number of triples added or removed.

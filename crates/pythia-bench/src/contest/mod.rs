@@ -51,7 +51,7 @@ pub struct Change {
     /// The update that takes it back.
     pub undo: String,
     /// A query for the triples that it adds or removes.
-    pub seen: String,
+    pub triples: String,
 }
 
 impl Question {
@@ -77,21 +77,26 @@ impl Question {
     }
 
     /// Has a system answer it or make its change. Returns the time.
-    fn time(&self, client: &mut Client<'_>) -> Result<Duration, String> {
+    pub(crate) fn time(&self, client: &mut Client<'_>) -> Result<Duration, String> {
         match &self.kind {
             Kind::Query(form) => client.time(&self.text, *form),
             Kind::Update(_) => client.update(&self.text),
         }
     }
 
-    /// Takes its change back, if it is an update.
-    fn take_back(&self, client: &mut Client<'_>) -> Result<(), String> {
+    /// Takes its change back, if it is an update. Without this, what follows is measured on other data.
+    pub(crate) fn take_back(&self, client: &mut Client<'_>) -> Result<()> {
         let Kind::Update(change) = &self.kind else {
             return Ok(());
         };
         let undone = client.update(&change.undo);
-        undone.map_err(|error| format!("the change is not taken back: {error}"))?;
-        Ok(())
+        undone.map(|_| ()).map_err(|error| {
+            let name = client.name();
+            anyhow!(
+                "{name} still has the change of an update ({}), because its counterpart failed: {error}; load its data again",
+                self.template
+            )
+        })
     }
 }
 
@@ -146,19 +151,20 @@ impl<'c> Contest<'c> {
     }
 
     /// Asks each system a number of parts whose times are not counted.
-    pub fn warm_up(&mut self, parts: usize) {
+    pub fn warm_up(&mut self, parts: usize) -> Result<()> {
         for (number, system) in self.systems.iter().enumerate() {
             let mut client = system.client();
             for question in self.parts.iter().cycle().take(parts).flatten() {
                 if !self.left_out.counts(number, &question.template) {
                     continue;
                 }
-                let done = question.time(&mut client).map(|_| ());
-                if let Err(error) = done.and(question.take_back(&mut client)) {
+                if let Err(error) = question.time(&mut client) {
                     self.left_out.add(number, &question.template, error);
                 }
+                question.take_back(&mut client)?;
             }
         }
+        Ok(())
     }
 
     /// Runs rounds, in each of which every system has one turn. A system whose turns have taken the time budget has no
@@ -169,7 +175,7 @@ impl<'c> Contest<'c> {
         rounds: usize,
         budget: Option<Duration>,
         progress: impl Fn(&str),
-    ) -> Vec<Vec<Turn>> {
+    ) -> Result<Vec<Vec<Turn>>> {
         let mut turns: Vec<Vec<Turn>> = vec![Vec::new(); self.systems.len()];
         for round in 0..rounds {
             for place in 0..self.systems.len() {
@@ -186,15 +192,17 @@ impl<'c> Contest<'c> {
                     round + 1
                 ));
                 let asked = self.asked(number, clients);
-                let mut turn = measure(system, &asked, clients);
-                turn.failed.extend(take_back(system, &asked));
+                let turn = measure(system, &asked, clients);
+                let mut client = system.client();
+                let mut asked = asked.iter().flatten();
+                asked.try_for_each(|question| question.take_back(&mut client))?;
                 for (template, error) in &turn.failed {
                     self.left_out.add(number, template, error.clone());
                 }
                 turns[number].push(turn);
             }
         }
-        turns
+        Ok(turns)
     }
 
     /// Ends the contest: returns the templates that do not count, and statistics of the answers by template.
@@ -282,16 +290,6 @@ fn measure(system: &System<'_>, parts: &[Vec<&Question>], clients: usize) -> Tur
         all.failed.extend(turn.failed);
     }
     all
-}
-
-/// Takes all changes back. Returns the templates of those that are not, with the reason.
-fn take_back(system: &System<'_>, parts: &[Vec<&Question>]) -> Vec<(String, String)> {
-    let mut client = system.client();
-    let failed = parts.iter().flatten().filter_map(|question| {
-        let error = question.take_back(&mut client).err()?;
-        Some((question.template.clone(), error))
-    });
-    failed.collect()
 }
 
 impl From<&System<'_>> for SystemName {

@@ -232,7 +232,7 @@ fn mix(seed: u64, part: u64) -> u64 {
 }
 
 /// Copies a folder with its contents.
-fn copy_folder(from: &Path, to: &Path) -> Result<()> {
+pub fn copy_folder(from: &Path, to: &Path) -> Result<()> {
     std::fs::create_dir_all(to)?;
     for entry in std::fs::read_dir(from).with_context(|| format!("read {}", from.display()))? {
         let entry = entry?;

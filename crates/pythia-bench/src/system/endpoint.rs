@@ -51,7 +51,7 @@ impl Endpoint {
         let other = Self::parse(url)?;
         ensure!(
             other.address == self.address,
-            "{url} is on another server than {}",
+            "{url} is on another server than {}: write both with the same host and port",
             self.url
         );
         Ok(Self {

@@ -10,7 +10,9 @@ mod endpoint;
 use std::io::ErrorKind;
 use std::time::{Duration, Instant};
 
-use pythia::{Database, Query, QueryError, QueryForm, QueryOptions, SparqlError};
+use pythia::{
+    Database, Query, QueryError, QueryForm, QueryOptions, SparqlError, Update, UpdateOptions,
+};
 
 use self::answer::Answer;
 pub use self::endpoint::Endpoint;
@@ -132,12 +134,21 @@ impl Client<'_> {
     pub fn update(&mut self, text: &str) -> Result<Duration, String> {
         match &self.system.place {
             Place::InProcess(database) => {
+                let mut options = UpdateOptions::default();
+                options.query.timeout = Some(self.system.timeout);
                 let started = Instant::now();
-                database.update(text).map_err(|e| one_line(&e))?;
+                let update = Update::parse(text, None).map_err(|e| one_line(&e))?;
+                let done = database.update_parsed(&update, &options, None);
+                done.map_err(|e| one_line(&e))?;
                 Ok(started.elapsed())
             }
             Place::Endpoint(endpoint) => self.send(&endpoint.update(text)),
         }
+    }
+
+    /// Returns the name of the system.
+    pub fn name(&self) -> &str {
+        &self.system.name
     }
 
     /// Asks a query and reads its results.

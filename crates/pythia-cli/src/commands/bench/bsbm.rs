@@ -1,8 +1,12 @@
 //! `pythia bench bsbm`: the Berlin SPARQL Benchmark, in process or on any SPARQL endpoint.
 
-use anyhow::Result;
+use std::path::Path;
+
+use anyhow::{Context, Result};
 use clap::Args;
 use pythia_bench::bsbm;
+use pythia_bench::faults::copy_folder;
+use tempfile::TempDir;
 
 use super::systems::SystemArguments;
 use crate::arguments::{LimitArguments, ReportArguments, StoreArguments, UseCaseName};
@@ -23,8 +27,9 @@ use crate::output::{show, write};
 ///   pythia bench bsbm -l bsbm.pythia --updates
 ///
 /// With --updates, each mix of Explore begins with updates, the use case Explore and Update: U1 inserts a
-/// copy of a product with its offers and reviews, and four times U2 deletes an offer. After each turn,
-/// every change is taken back.
+/// copy of a product with its offers and reviews, and four times U2 deletes an offer. The store in process
+/// is a copy, beside the store. After each turn, every change is taken back; endpoints keep those of a
+/// turn that is stopped.
 #[derive(Args)]
 #[command(verbatim_doc_comment)]
 pub(super) struct Bsbm {
@@ -38,8 +43,7 @@ pub(super) struct Bsbm {
     #[arg(long, value_enum, default_value = "explore")]
     use_case: UseCaseName,
 
-    /// Begin each mix of Explore with updates, and take all changes back after each turn. The store and
-    /// the endpoints must be open for writing
+    /// Begin each mix of Explore with updates, and take all changes back after each turn
     #[arg(long)]
     updates: bool,
 
@@ -90,10 +94,11 @@ pub(super) struct Bsbm {
 impl Bsbm {
     pub(super) fn run(self) -> Result<()> {
         let options = self.options()?;
-        let database = match self.updates {
-            true => self.store.open_for_writing(&self.limits)?,
-            false => self.store.open(&self.limits)?,
-        };
+        let mut database = self.store.open(&self.limits)?;
+        let copy = self.updates.then(|| self.copy()).transpose()?;
+        if let Some((_, copy)) = &copy {
+            database = copy.open_for_writing(&self.limits)?;
+        }
         let systems = self.systems.systems(&database, &self.update_endpoints)?;
         let report = bsbm::run(&database, &systems, &options, |part| eprintln!("{part}"))?;
         if let Some(path) = &self.output.report {
@@ -104,6 +109,24 @@ impl Bsbm {
             &report.text(),
             serde_json::to_value(&report)?,
         )
+    }
+
+    /// Copies the store for updates. The copy is removed with its folder.
+    fn copy(&self) -> Result<(TempDir, StoreArguments)> {
+        let location = &self.store.location;
+        let beside = location
+            .parent()
+            .filter(|path| !path.as_os_str().is_empty());
+        let folder = tempfile::tempdir_in(beside.unwrap_or(Path::new(".")));
+        let folder =
+            folder.with_context(|| format!("make a folder beside {}", location.display()))?;
+        let copy = StoreArguments {
+            location: folder.path().join("store"),
+            ..self.store.clone()
+        };
+        copy_folder(location, &copy.location)
+            .with_context(|| format!("copy {} for updates", location.display()))?;
+        Ok((folder, copy))
     }
 
     fn options(&self) -> Result<bsbm::RunOptions> {
