@@ -149,6 +149,12 @@ pub struct ModelStatistics {
     pub bytes: u64,
 }
 
+/// The reads of a batch: the file of each, and its bytes.
+pub type TracedBatch = Vec<(String, u64)>;
+
+/// Maximum number of batches in a trace that nobody takes.
+const TRACE_MAX: usize = 1 << 16;
+
 /// A storage whose reads and writes take the time that a modelled device would take.
 #[derive(Debug)]
 pub struct ModelledStorage {
@@ -174,6 +180,8 @@ struct Timeline {
     /// End and number of the reads in flight.
     in_flight: Vec<(Duration, u32)>,
     statistics: ModelStatistics,
+    /// The reads of each batch, up to [`TRACE_MAX`] batches.
+    trace: Vec<TracedBatch>,
     /// Syncs of log files so far.
     log_syncs: u64,
 }
@@ -216,6 +224,11 @@ impl ModelledStorage {
         self.device.state.lock().statistics
     }
 
+    /// Returns the batches since the last call, in their order; at most 65,536.
+    pub fn take_trace(&self) -> Vec<TracedBatch> {
+        std::mem::take(&mut self.device.state.lock().trace)
+    }
+
     /// Returns the model.
     pub fn model(&self) -> DeviceModel {
         self.device.model
@@ -223,6 +236,15 @@ impl ModelledStorage {
 }
 
 impl Device {
+    fn trace(&self, reads: &[ReadRequest<'_>]) {
+        let trace = &mut self.state.lock().trace;
+        if trace.len() < TRACE_MAX {
+            let read =
+                |read: &ReadRequest<'_>| (read.file.name().to_owned(), read.buffer.len() as u64);
+            trace.push(reads.iter().map(read).collect());
+        }
+    }
+
     /// Serves a batch of reads, or a write of `bytes` without reads.
     fn serve(&self, reads: u32, bytes: u64) {
         let mut state = self.state.lock();
@@ -306,6 +328,7 @@ impl Storage for ModelledStorage {
         let count = merge_reads(reads).count() as u32;
         let bytes = reads.iter().map(|read| read.buffer.len() as u64).sum();
         self.inner.read_batch(reads)?;
+        self.device.trace(reads);
         self.device.serve(count, bytes);
         Ok(())
     }
@@ -396,6 +419,10 @@ mod tests {
             assert_eq!((storage.elapsed() - before).as_micros(), batch_us);
             assert_eq!(storage.statistics().batches, count as u64 + 1);
             assert_eq!(storage.statistics().reads, 2 * count as u64);
+            let trace = storage.take_trace();
+            assert_eq!(trace.len(), count + 1);
+            assert_eq!(trace[count], vec![("a".to_owned(), 4096); count]);
+            assert!(storage.take_trace().is_empty());
         }
     }
 

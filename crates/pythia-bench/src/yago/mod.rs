@@ -7,11 +7,13 @@
 mod clients;
 mod fixed;
 mod mix;
+mod modelled;
 mod report;
 mod templates;
 #[cfg(test)]
 mod tests;
 
+use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::Result;
@@ -22,6 +24,7 @@ use crate::machine::Machine;
 pub use clients::{Step, TemplateStep};
 pub use fixed::FixedReport;
 use mix::Mix;
+pub use modelled::{Device, Modelled, ModelledStep};
 
 /// Times at which the cache is emptied.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -46,6 +49,19 @@ pub struct Options {
     pub seed: u64,
     /// Runs of each fixed query.
     pub runs: u32,
+    /// If set, the mix also runs on modelled devices.
+    pub modelled: Option<ModelledOptions>,
+}
+
+/// Parameters of the modelled devices.
+#[derive(Clone, Debug)]
+pub struct ModelledOptions {
+    /// The devices.
+    pub devices: Vec<Device>,
+    /// The folder of the store, which is opened once more.
+    pub location: PathBuf,
+    /// Limits of the queries.
+    pub limits: pythia::Options,
 }
 
 impl Default for Options {
@@ -56,6 +72,7 @@ impl Default for Options {
             cold: None,
             seed: 1,
             runs: 200,
+            modelled: None,
         }
     }
 }
@@ -109,6 +126,8 @@ pub struct Report {
     pub templates: Vec<TemplateFacts>,
     /// Warm and, optionally, cold.
     pub series: Vec<Series>,
+    /// The mix on modelled devices, if it was asked for.
+    pub modelled: Option<Modelled>,
     /// Q1–Q3.
     pub fixed: Vec<FixedReport>,
 }
@@ -154,6 +173,11 @@ pub fn run(
         }
         series.push(Series { name, steps });
     }
+    let on_models = options.modelled.as_ref().map(|parameters| {
+        progress("modelled devices");
+        modelled::run(parameters, &mix, &options.clients, options.seed)
+    });
+    let modelled = on_models.transpose()?;
     progress("Q1, Q2, Q3");
     let fixed = fixed::run(database, options.runs)?;
     Ok(Report {
@@ -167,6 +191,7 @@ pub fn run(
         step_seconds: options.step.as_secs_f64(),
         templates: template_facts(&mix),
         series,
+        modelled,
         fixed,
     })
 }

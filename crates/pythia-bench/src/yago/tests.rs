@@ -82,6 +82,11 @@ fn the_experiment_runs_in_small() {
         cold: Some(Cold::Query),
         seed: 7,
         runs: 5,
+        modelled: Some(ModelledOptions {
+            devices: vec![Device::Flash, Device::Pcm],
+            location: folder.path().to_owned(),
+            limits: pythia::Options::default(),
+        }),
     };
     let mut heard = Vec::new();
     let report = run(&database, &options, |part| heard.push(part.to_owned())).expect("it runs");
@@ -112,7 +117,19 @@ fn the_experiment_runs_in_small() {
     assert_eq!(rows, [PEOPLE as u64 / 8, 1, 1]);
     assert!(report.fixed.iter().all(|fixed| fixed.cold_graph_pages > 0));
 
+    let modelled = report.modelled.as_ref().expect("asked for");
+    assert!(modelled.pages_mean >= modelled.batches_mean && modelled.batches_mean >= 1.0);
+    let rate = |device: Device, clients: usize| {
+        let mut steps = modelled.steps.iter();
+        let step = steps.find(|step| step.device == device && step.clients == clients);
+        step.expect("a step for each").queries_per_second
+    };
+    // PCM is faster, and clients wait for the device side by side.
+    assert!(rate(Device::Pcm, 1) > rate(Device::Flash, 1));
+    assert!(rate(Device::Flash, 4) > 1.5 * rate(Device::Flash, 1));
+
     let text = report.text();
+    assert!(text.contains("modelled, not measured"), "{text}");
     assert!(
         text.contains("Beside the paper") && text.contains("4,500"),
         "{text}"

@@ -18,6 +18,7 @@ use crate::output::{show, write};
 ///
 ///   pythia load -l yago.pythia testdata/yago/yago-slice.nt.zst
 ///   pythia bench yago -l yago.pythia --cold --report yago.html
+///   pythia bench yago -l yago.pythia --device flash,pcm
 #[derive(Args)]
 #[command(verbatim_doc_comment)]
 pub(super) struct Yago {
@@ -44,6 +45,10 @@ pub(super) struct Yago {
     #[arg(long, value_enum, value_name = "WHEN", num_args = 0..=1, default_missing_value = "step", require_equals = true)]
     cold: Option<Cold>,
 
+    /// Also run the mix on modelled devices: the paper's flash and phase change memory, with its 24 cores
+    #[arg(long, value_enum, value_delimiter = ',', value_name = "DEVICE,…")]
+    device: Vec<Device>,
+
     /// Runs of each of Q1, Q2, Q3
     #[arg(long, default_value_t = 200)]
     runs: u32,
@@ -62,8 +67,29 @@ enum Cold {
     Query,
 }
 
+#[derive(Clone, Copy, ValueEnum)]
+enum Device {
+    Flash,
+    Pcm,
+}
+
+impl From<Device> for yago::Device {
+    fn from(device: Device) -> Self {
+        match device {
+            Device::Flash => Self::Flash,
+            Device::Pcm => Self::Pcm,
+        }
+    }
+}
+
 impl Yago {
     pub(super) fn run(self) -> Result<()> {
+        let devices: Vec<_> = self.device.iter().copied().map(Into::into).collect();
+        let modelled = (!devices.is_empty()).then(|| yago::ModelledOptions {
+            devices,
+            location: self.store.location.clone(),
+            limits: self.limits.options(self.store.cache),
+        });
         let options = yago::Options {
             step: seconds("--seconds", self.seconds)?,
             cold: self.cold.map(|cold| match cold {
@@ -73,6 +99,7 @@ impl Yago {
             seed: self.seed,
             runs: self.runs,
             clients: self.clients,
+            modelled,
         };
         if options.clients.contains(&0) {
             return Err(UsageError("--clients: each number is at least 1".to_owned()).into());
