@@ -2,6 +2,7 @@
 //!
 //! - [`bsbm`]: the data set of the Berlin SPARQL Benchmark 3.1, with its BIBM changes;
 //! - [`graph`]: random and power-law graphs;
+//! - [`people`]: people and what they like, with the cardinalities of the "Clustered TDB" paper;
 //! - [`shapes`]: data of known shapes, for tests of query plans.
 //!
 //! The output is a function of a configuration and its seed. Each entity draws from its own stream of random numbers,
@@ -21,6 +22,7 @@
 
 pub mod bsbm;
 pub mod graph;
+pub mod people;
 pub mod shapes;
 
 mod groups;

@@ -98,9 +98,59 @@ impl Spread {
     }
 }
 
+/// A fixed random order of the numbers below a count. The place of each number is computed without the others: rounds of
+/// invertible steps on numbers of as many bits as the count has, repeated until the result is below the count.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Shuffle {
+    count: u64,
+    bits: u32,
+    keys: [u64; 3],
+}
+
+impl Shuffle {
+    /// Returns the order of `count` (1 to 2^63) numbers.
+    pub(crate) fn new(seed: u64, kind: u64, count: u64) -> Self {
+        let bits = u64::BITS - (count - 1).leading_zeros();
+        Self {
+            count,
+            bits: bits.max(1),
+            keys: [0, 1, 2].map(|round| hash(seed, kind, round)),
+        }
+    }
+
+    /// Returns the place of `number`, which is below the count.
+    #[inline]
+    pub(crate) fn at(&self, number: u64) -> u64 {
+        let mask = (1 << self.bits) - 1;
+        let mut place = number;
+        loop {
+            for key in self.keys {
+                // An odd factor and a shift to the right can be undone.
+                place = place.wrapping_add(key).wrapping_mul(GOLDEN) & mask;
+                place ^= place >> self.bits.div_ceil(2);
+            }
+            if place < self.count {
+                return place;
+            }
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_shuffle_has_every_place_once_and_no_order() {
+        for count in [1, 2, 3, 5, 64, 1000, 4097] {
+            let shuffle = Shuffle::new(3, 1, count);
+            let mut places: Vec<u64> = (0..count).map(|n| shuffle.at(n)).collect();
+            let steps = places.windows(2).filter(|two| two[0] + 1 == two[1]);
+            assert!(steps.count() as u64 <= count / 16 + 2, "{count}");
+            places.sort_unstable();
+            assert!(places.into_iter().eq(0..count), "{count}");
+        }
+    }
 
     #[test]
     fn numbers_stay_in_their_range_and_reach_its_ends() {

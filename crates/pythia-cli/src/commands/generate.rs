@@ -9,7 +9,7 @@ use anyhow::{Context, Result};
 use clap::{Args, Subcommand, ValueEnum};
 use pythia::{Compression, RdfFormat, Source};
 use pythia_bench::bsbm as queries;
-use pythia_generate::{Part, Summary, bsbm, graph, shapes};
+use pythia_generate::{Part, Summary, bsbm, graph, people, shapes};
 
 use super::load::Resources;
 use crate::arguments::{LimitArguments, StoreArguments, UseCaseName, human_bytes, human_count};
@@ -55,6 +55,20 @@ enum Data {
         /// Give every node an rdfs:label
         #[arg(long)]
         labels: bool,
+        #[command(flatten)]
+        output: Output,
+    },
+    /// Generate people, what they like and what they feel about things, with the cardinalities of
+    /// the "Clustered TDB" paper, for `pythia bench ctdb`
+    People {
+        /// Number of triples
+        #[arg(long, value_name = "N")]
+        triples: u64,
+        /// Number of distinct properties
+        #[arg(long, value_name = "N", default_value_t = people::PROPERTIES)]
+        properties: u64,
+        #[arg(long, default_value_t = 1)]
+        seed: u64,
         #[command(flatten)]
         output: Output,
     },
@@ -205,6 +219,20 @@ impl Generate {
                 let write =
                     |part, mut out: &mut dyn Write| graph::write_ntriples(&config, part, &mut out);
                 output.produce(write, |part| Box::new(graph::reader(&config, part)))
+            }
+            Data::People {
+                triples,
+                properties,
+                seed,
+                output,
+            } => {
+                let config = people::Config::new(triples)
+                    .and_then(|config| config.with_properties(properties))
+                    .map_err(usage)?
+                    .with_seed(seed);
+                let write =
+                    |part, mut out: &mut dyn Write| people::write_ntriples(&config, part, &mut out);
+                output.produce(write, |part| Box::new(people::reader(&config, part)))
             }
             Data::Shapes {
                 works,
