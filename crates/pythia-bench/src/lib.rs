@@ -5,6 +5,7 @@
 //! - [`queries`]: any file of queries, each timed on its own, with the time to parse, to plan and to run it;
 //! - [`bsbm`]: BSBM's queries, with parameters drawn from a store's own data, and its mixes on several databases in turn
 //!   ([`contest`]), this one in process and SPARQL endpoints ([`system`]);
+//! - [`ctdb`]: the experiment of the "Clustered TDB" paper (§6) on one node: a load, single triple patterns, five joins;
 //! - [`endpoints`]: the queries of a file on the same databases;
 //! - [`graph`]: the Pythia paper's custom graph benchmark (§3), on a device and on modelled ones;
 //! - [`hops`]: a store's hops and frontiers, cold, compared with the device's own reads;
@@ -21,6 +22,7 @@
 
 pub mod bsbm;
 pub mod contest;
+pub mod ctdb;
 pub mod endpoints;
 pub mod faults;
 pub mod graph;

@@ -3,8 +3,8 @@
 use std::time::{Duration, Instant};
 
 use pythia::{
-    Database, PreparedQuery, QueryError, QueryOptions, ResultFormat, Results, Term, WriteError,
-    write_results,
+    Database, PreparedQuery, QueryError, QueryOptions, ResultFormat, Results, SolutionStream, Term,
+    WriteError, write_results,
 };
 
 /// Times of the parts of a query.
@@ -14,7 +14,7 @@ pub struct Timing {
     pub parse: Duration,
     /// Algebra to plan.
     pub plan: Duration,
-    /// First operator to last decoded term.
+    /// First operator to last result, as [`Output`] uses it.
     pub run: Duration,
     /// Solutions or triples; an ASK has one if its answer is yes.
     pub rows: u64,
@@ -33,6 +33,8 @@ pub enum Output {
     /// Terms are decoded, batch by batch, and dropped: the cost for an embedding program.
     #[default]
     Terms,
+    /// Solutions are computed as ids, batch by batch, and dropped: the cost without looking up terms. Triples are decoded.
+    Ids,
     /// Results are written to memory as SPARQL JSON, or N-Triples for graphs: the cost for a server.
     Serialized,
 }
@@ -63,6 +65,10 @@ pub fn execute(prepared: &PreparedQuery, output: Output) -> Result<u64, QueryErr
     let results = prepared.execute()?;
     match output {
         Output::Terms => drain(results),
+        Output::Ids => match results {
+            Results::Solutions(solutions) => drain_ids(solutions),
+            others => drain(others),
+        },
         Output::Serialized => {
             let mut text = Vec::new();
             let rows = serialize(results, &mut text);
@@ -88,6 +94,15 @@ fn drain(results: Results) -> Result<u64, QueryError> {
                 std::hint::black_box(&triple);
             }
         }
+    }
+    Ok(rows)
+}
+
+fn drain_ids(mut solutions: SolutionStream) -> Result<u64, QueryError> {
+    let mut rows = 0;
+    while let Some(batch) = solutions.next_ids()? {
+        rows += batch.rows as u64;
+        std::hint::black_box(&batch);
     }
     Ok(rows)
 }

@@ -1,5 +1,6 @@
 //! The `pythia` command as a process.
 
+mod ctdb;
 mod faults;
 mod generate;
 mod log_folders;

@@ -74,6 +74,7 @@ const BOOK_PROPERTIES: [&str; 14] = [
 ];
 const PERSON: &str = iri!("person/");
 const BOOK_NUMBER: &str = iri!("book/");
+const BOOK_VALUE: &str = iri!("book-value/");
 const CHEESE: &str = iri!("cheese/");
 const TOWN: &str = iri!("town/");
 const INTEREST: &str = iri!("interest/");
@@ -257,7 +258,7 @@ impl Scale {
             } else {
                 let value = random.below_u64(self.book_values);
                 let number = value * BOOK_PROPERTIES.len() as u64 + place as u64;
-                lines.resource(property, Iri(iri!("book-value/"), Some(number)));
+                lines.resource(property, Iri(BOOK_VALUE, Some(number)));
             }
         }
     }

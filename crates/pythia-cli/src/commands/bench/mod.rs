@@ -3,6 +3,7 @@
 mod amplification;
 mod bsbm;
 mod compact;
+mod ctdb;
 mod endpoints;
 mod faults;
 mod graph;
@@ -23,6 +24,7 @@ use clap::{Args, Subcommand};
 use self::amplification::Amplification;
 use self::bsbm::Bsbm;
 use self::compact::Compact;
+use self::ctdb::Ctdb;
 use self::endpoints::Endpoints;
 use self::faults::{Damages, Kills, PowerCuts, Syscalls};
 use self::graph::Graph;
@@ -47,6 +49,7 @@ pub(crate) struct Bench {
 enum Workload {
     Yago(Yago),
     Bsbm(Bsbm),
+    Ctdb(Ctdb),
     Queries(Queries),
     Endpoints(Endpoints),
     Reachability(Reachability),
@@ -70,6 +73,7 @@ impl Bench {
         match self.workload {
             Workload::Yago(command) => command.run(),
             Workload::Bsbm(command) => command.run(),
+            Workload::Ctdb(command) => command.run(),
             Workload::Queries(command) => command.run(),
             Workload::Endpoints(command) => command.run(),
             Workload::Reachability(command) => command.run(),
