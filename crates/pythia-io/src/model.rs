@@ -152,9 +152,6 @@ pub struct ModelStatistics {
 /// The reads of a batch: the file of each, and its bytes.
 pub type TracedBatch = Vec<(String, u64)>;
 
-/// Maximum number of batches in a trace that nobody takes.
-const TRACE_MAX: usize = 1 << 16;
-
 /// A storage whose reads and writes take the time that a modelled device would take.
 #[derive(Debug)]
 pub struct ModelledStorage {
@@ -180,8 +177,8 @@ struct Timeline {
     /// End and number of the reads in flight.
     in_flight: Vec<(Duration, u32)>,
     statistics: ModelStatistics,
-    /// The reads of each batch, up to [`TRACE_MAX`] batches.
-    trace: Vec<TracedBatch>,
+    /// The reads of each batch, if they are asked for.
+    trace: Option<Vec<TracedBatch>>,
     /// Syncs of log files so far.
     log_syncs: u64,
 }
@@ -224,9 +221,10 @@ impl ModelledStorage {
         self.device.state.lock().statistics
     }
 
-    /// Returns the batches since the last call, in their order; at most 65,536.
+    /// Starts a trace, and returns the batches since the last call, in their order; none at the first call.
     pub fn take_trace(&self) -> Vec<TracedBatch> {
-        std::mem::take(&mut self.device.state.lock().trace)
+        let trace = self.device.state.lock().trace.replace(Vec::new());
+        trace.unwrap_or_default()
     }
 
     /// Returns the model.
@@ -237,8 +235,7 @@ impl ModelledStorage {
 
 impl Device {
     fn trace(&self, reads: &[ReadRequest<'_>]) {
-        let trace = &mut self.state.lock().trace;
-        if trace.len() < TRACE_MAX {
+        if let Some(trace) = &mut self.state.lock().trace {
             let read =
                 |read: &ReadRequest<'_>| (read.file.name().to_owned(), read.buffer.len() as u64);
             trace.push(reads.iter().map(read).collect());
@@ -407,6 +404,7 @@ mod tests {
             (DeviceModel::PCM, 36, 81, 16),
         ] {
             let (storage, file) = device(model, ModelClock::Virtual);
+            assert!(storage.take_trace().is_empty());
             for _ in 0..count {
                 read(&storage, &*file, 1);
             }

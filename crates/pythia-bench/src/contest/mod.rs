@@ -194,8 +194,10 @@ impl<'c> Contest<'c> {
                 let asked = self.asked(number, clients);
                 let turn = measure(system, &asked, clients);
                 let mut client = system.client();
-                let mut asked = asked.iter().flatten();
-                asked.try_for_each(|question| question.take_back(&mut client))?;
+                let asked = asked.iter().flatten();
+                let undone = asked.map(|question| question.take_back(&mut client));
+                // One that fails does not keep the others from being taken back.
+                undone.fold(Ok(()), Result::and)?;
                 for (template, error) in &turn.failed {
                     self.left_out.add(number, template, error.clone());
                 }

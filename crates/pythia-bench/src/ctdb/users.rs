@@ -63,8 +63,8 @@ pub(super) fn run(
                 })
             })
             .collect();
-        barrier.wait();
         let started = Instant::now();
+        barrier.wait();
         let tallies: Vec<Result<Tally>> = threads
             .into_iter()
             .map(|user| {

@@ -468,7 +468,8 @@ impl Governor {
 
 /// Memory of one operator that can spill, or of one of its parts.
 ///
-/// Shares are created when a plan starts, before any row flows, so each share knows their number.
+/// Most shares are created when a plan starts, before any row flows, so each share knows their number. Those of sets of DISTINCT
+/// come with the first solutions.
 #[derive(Debug)]
 pub struct Share {
     held: Held,

@@ -12,8 +12,8 @@
 //! | `feels/0` to `feels/39` | 15,000 to 40,000 each; a person feels one way about a thing | 5 |
 //! | `property/0` and further, the ordinary properties | all others, in equal shares; 4 to 10 people have the same value | |
 //!
-//! A person is the subject of about 20 statements. Statements of each row are divided evenly among the people. A book has at
-//! most three people who like it, which gives join 4 the paper's "up to 25" results.
+//! A person is the subject of about 20 statements. Statements of each row are divided evenly among the people. Two or three people
+//! like a book (one or four, if one of the draws is repeated), which gives join 4 about the paper's "up to 25" results: at most 30.
 
 mod scale;
 #[cfg(test)]

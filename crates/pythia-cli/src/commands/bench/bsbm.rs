@@ -28,8 +28,8 @@ use crate::output::{show, write};
 ///
 /// With --updates, each mix of Explore begins with updates, the use case Explore and Update: U1 inserts a
 /// copy of a product with its offers and reviews, and four times U2 deletes an offer. The store in process
-/// is a copy, beside the store. After each turn, every change is taken back; endpoints keep those of a
-/// turn that is stopped.
+/// is a copy, beside the store, which no other program may write to meanwhile. After each turn, every change
+/// is taken back. If the command is stopped, the copy is left, and so are the changes of endpoints.
 #[derive(Args)]
 #[command(verbatim_doc_comment)]
 pub(super) struct Bsbm {
@@ -94,11 +94,12 @@ pub(super) struct Bsbm {
 impl Bsbm {
     pub(super) fn run(self) -> Result<()> {
         let options = self.options()?;
-        let mut database = self.store.open(&self.limits)?;
+        // Dropped after the database that is open in it.
         let copy = self.updates.then(|| self.copy()).transpose()?;
-        if let Some((_, copy)) = &copy {
-            database = copy.open_for_writing(&self.limits)?;
-        }
+        let database = match &copy {
+            Some((_, copy)) => copy.open_for_writing(&self.limits)?,
+            None => self.store.open(&self.limits)?,
+        };
         let systems = self.systems.systems(&database, &self.update_endpoints)?;
         let report = bsbm::run(&database, &systems, &options, |part| eprintln!("{part}"))?;
         if let Some(path) = &self.output.report {
@@ -124,6 +125,8 @@ impl Bsbm {
             location: folder.path().join("store"),
             ..self.store.clone()
         };
+        // Refuses what is no store.
+        drop(self.store.open(&self.limits)?);
         copy_folder(location, &copy.location)
             .with_context(|| format!("copy {} for updates", location.display()))?;
         Ok((folder, copy))

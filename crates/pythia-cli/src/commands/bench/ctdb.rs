@@ -21,7 +21,7 @@ const TRIPLES: u64 = 10_000_000;
 /// five joins, by 1 and 5 users
 ///
 /// Without --location, generates people, measures their load into a temporary store, and removes
-/// the store at the end. With --location and --triples, the new store is kept. With --location
+/// the store at the end (not if the command is stopped). With --location and --triples, the new store is kept. With --location
 /// alone, measures the queries on a store of `pythia generate people`.
 ///
 /// Parameters are drawn at random from the data. The report has a table for each table of the
@@ -54,12 +54,12 @@ pub(super) struct Ctdb {
     folder: Option<PathBuf>,
 
     /// Numbers of users who run their queries at the same time
-    #[arg(long, value_delimiter = ',', value_name = "N,…", default_value = "1,5")]
-    users: Vec<usize>,
+    #[arg(long, value_delimiter = ',', value_name = "N,…", default_value = "1,5", value_parser = clap::value_parser!(u16).range(1..=1000))]
+    users: Vec<u16>,
 
     /// Queries of each user in each test
-    #[arg(long, value_name = "N", default_value_t = 100)]
-    queries: usize,
+    #[arg(long, value_name = "N", default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    queries: u32,
 
     /// Seed of the data and of the queries' parameters
     #[arg(long, default_value_t = 1)]
@@ -71,10 +71,6 @@ pub(super) struct Ctdb {
 
 impl Ctdb {
     pub(super) fn run(self) -> Result<()> {
-        if self.users.contains(&0) || self.queries == 0 {
-            let message = "--users and --queries: each number is at least 1";
-            return Err(UsageError(message.to_owned()).into());
-        }
         let temporary = self.temporary_folder()?;
         let location = match (&self.location, &temporary) {
             (Some(location), _) => location.clone(),
@@ -88,8 +84,8 @@ impl Ctdb {
         };
         let database = store.open(&self.limits)?;
         let options = ctdb::Options {
-            users: self.users,
-            queries: self.queries,
+            users: self.users.iter().copied().map(usize::from).collect(),
+            queries: self.queries as usize,
             seed: self.seed,
         };
         let report = ctdb::run(&database, load, &options, |part| eprintln!("{part}"))?;
@@ -125,7 +121,8 @@ impl Ctdb {
             .with_seed(self.seed);
         if fs::read_dir(location).is_ok_and(|mut entries| entries.next().is_some()) {
             let message = format!(
-                "{} is not empty, so --triples cannot make a store there; leave out --triples to measure the store",
+                "{} is not empty, so --triples cannot make a store there; leave out --triples to measure the store, or remove \
+                 the folder if a load was stopped",
                 location.display()
             );
             return Err(UsageError(message).into());
@@ -134,6 +131,7 @@ impl Ctdb {
         let options = LoadOptions {
             tmp: location.to_owned(),
             threads: self.limits.threads,
+            memory_bytes: self.limits.memory,
             ..LoadOptions::default()
         };
         Ok(Some(ctdb::load(location, &config, &options)?))
