@@ -206,9 +206,7 @@ pub struct Report {
 
 /// Runs the tests on a store of people. `load` goes into the report; `progress` gets the name of every part before it
 /// begins.
-///
-/// # Errors
-/// If the store lacks the data of a test, or a query fails.
+/// Fails if the store lacks the data of a test, or if a query fails.
 pub fn run(
     database: &Database,
     load: Option<Load>,

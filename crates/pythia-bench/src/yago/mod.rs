@@ -49,7 +49,7 @@ pub struct Options {
     pub seed: u64,
     /// Runs of each fixed query.
     pub runs: u32,
-    /// If set, the mix also runs on modelled devices.
+    /// Parameters of modelled devices, if the mix also runs on them.
     pub modelled: Option<ModelledOptions>,
 }
 
