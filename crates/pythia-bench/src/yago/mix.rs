@@ -57,11 +57,25 @@ impl Mix {
     pub(crate) fn next(&self, rng: &mut SmallRng) -> (usize, String) {
         let entry = &self.entries[rng.random_range(0..self.entries.len())];
         let values = entry.values.choose(rng).expect("entries have values");
-        let template = &TEMPLATES[entry.template];
-        (
-            entry.template,
-            fill(template.text, template.parameters, values),
-        )
+        (entry.template, entry.query(values))
+    }
+
+    /// Draws this many different queries of a template, or all that there are.
+    pub(crate) fn sample(&self, template: usize, count: usize, rng: &mut SmallRng) -> Vec<String> {
+        let entries = self.entries.iter();
+        let entries = entries.filter(|entry| entry.template == template);
+        let drawn = entries.flat_map(|entry| {
+            let drawn = entry.values.choose_multiple(rng, count);
+            drawn.map(|values| entry.query(values)).collect::<Vec<_>>()
+        });
+        drawn.collect()
+    }
+}
+
+impl Entry {
+    fn query(&self, values: &[String]) -> String {
+        let template = &TEMPLATES[self.template];
+        fill(template.text, template.parameters, values)
     }
 }
 

@@ -8,6 +8,7 @@ mod clients;
 mod fixed;
 mod mix;
 mod modelled;
+mod pages;
 mod report;
 mod templates;
 #[cfg(test)]
@@ -25,6 +26,7 @@ pub use clients::{Step, TemplateStep};
 pub use fixed::FixedReport;
 use mix::Mix;
 pub use modelled::{Device, Modelled, ModelledStep};
+pub use pages::TemplatePages;
 
 /// Times at which the cache is emptied.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -128,6 +130,8 @@ pub struct Report {
     pub series: Vec<Series>,
     /// The mix on modelled devices, if it was asked for.
     pub modelled: Option<Modelled>,
+    /// The pages that the queries of each template read, with an empty cache.
+    pub pages: Vec<TemplatePages>,
     /// Q1–Q3.
     pub fixed: Vec<FixedReport>,
 }
@@ -178,6 +182,8 @@ pub fn run(
         modelled::run(parameters, &mix, &options.clients, options.seed)
     });
     let modelled = on_models.transpose()?;
+    progress("pages of each query");
+    let pages = pages::count(database, &mix, options.seed)?;
     progress("Q1, Q2, Q3");
     let fixed = fixed::run(database, options.runs)?;
     Ok(Report {
@@ -192,6 +198,7 @@ pub fn run(
         templates: template_facts(&mix),
         series,
         modelled,
+        pages,
         fixed,
     })
 }

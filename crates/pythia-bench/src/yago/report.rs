@@ -53,6 +53,7 @@ impl Report {
                 .map(|series| self.template_table(series)),
         );
         tables.extend(self.modelled.as_ref().map(modelled_table));
+        tables.push(self.pages_table());
         tables.push(self.fixed_table());
         tables.push(self.paper_table());
         tables
@@ -94,6 +95,28 @@ impl Report {
         {
             table.note(format!("{}: the data has none, left out", facts.name));
         }
+        table
+    }
+
+    fn pages_table(&self) -> Table {
+        let used = |group: &&str| self.pages.iter().any(|template| template.of(group) > 0.0);
+        let groups = self.pages.first().into_iter();
+        let groups = groups.flat_map(|template| template.pages_mean.iter().map(|(name, _)| *name));
+        let groups: Vec<&str> = groups.filter(used).collect();
+        let columns = ["query", "queries", "results"]
+            .into_iter()
+            .chain(groups.iter().copied());
+        let mut table = Table::new(
+            "Pages that a query reads from the device with an empty cache, by the kind of their files: means",
+            &columns.collect::<Vec<_>>(),
+        );
+        for template in &self.pages {
+            let counts = [count(template.queries as u64), figure(template.rows_mean)];
+            let pages = groups.iter().map(|group| figure(template.of(group)));
+            let name = template.name.to_owned();
+            table.row([name].into_iter().chain(counts).chain(pages).collect());
+        }
+        table.note("Query 6 reads no tuple of an ancestor for the gender (spo) if `pythia optimize --cache-attribute` has stored it beside hasChild.");
         table
     }
 

@@ -117,6 +117,13 @@ fn the_experiment_runs_in_small() {
     assert_eq!(rows, [PEOPLE as u64 / 8, 1, 1]);
     assert!(report.fixed.iter().all(|fixed| fixed.cold_graph_pages > 0));
 
+    let ancestors = &report.pages[5];
+    assert_eq!(
+        (ancestors.name, ancestors.queries),
+        ("6 ancestors, gender", 32)
+    );
+    assert!(ancestors.rows_mean >= 1.0 && ancestors.of("spo") >= 1.0);
+
     let modelled = report.modelled.as_ref().expect("asked for");
     assert!(modelled.pages_mean >= modelled.batches_mean && modelled.batches_mean >= 1.0);
     let rate = |device: Device, clients: usize| {
@@ -139,6 +146,24 @@ fn the_experiment_runs_in_small() {
     assert!(html.contains("paper, flash"));
     let json = serde_json::to_value(&report).expect("a report is JSON");
     assert_eq!(json["series"][0]["steps"][1]["clients"], 4);
+}
+
+#[test]
+fn a_cached_gender_spares_the_tuples_of_ancestors() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    drop(database(folder.path()));
+    let genders = pythia::Auxiliary {
+        attributes: vec![pythia::CachedAttribute {
+            predicate: "http://yago-knowledge.org/resource/hasGender".to_owned(),
+            along: Vec::new(),
+        }],
+        ..pythia::Auxiliary::default()
+    };
+    pythia::optimize(folder.path(), &genders, Default::default()).expect("it is built");
+    let database = Database::open(folder.path()).expect("the store opens");
+    let mix = Mix::draw(&database, 3).expect("the data has the relations");
+    let pages = pages::count(&database, &mix, 3).expect("the queries run");
+    assert_eq!((pages[5].of("spo"), pages[5].of("attribute")), (0.0, 1.0));
 }
 
 #[test]

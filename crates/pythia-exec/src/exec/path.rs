@@ -4,6 +4,7 @@
 //! known, [`meet`] searches from both. If searching for a closure of whole predicates would read them over
 //! and over, [`closure`] reads them once.
 
+mod attribute;
 mod closure;
 mod components;
 mod edges;
@@ -21,6 +22,7 @@ use pythia_rdf::TermId;
 use pythia_store::GraphFilter;
 use rustc_hash::{FxHashMap, FxHashSet};
 
+use self::attribute::EndValues;
 use self::closure::Closure;
 use self::found::{Found, Joined, number};
 use self::meet::connected;
@@ -76,6 +78,8 @@ pub(crate) struct PropertyPath {
     /// With both ends known, one of them a constant: all nodes reached from the constant, sorted, once it
     /// was worth finding them.
     from_constant: Option<Reached>,
+    /// The values at all ends of the closure of whole predicates, once it is read, if the ends are joined with them.
+    values_of_closure: Option<EndValues>,
     /// Solutions found and not yet returned.
     found: Option<Found>,
 }
@@ -176,6 +180,7 @@ impl PropertyPath {
             all: None,
             together: STARTS,
             from_constant: None,
+            values_of_closure: None,
             found: None,
         }
     }
@@ -238,10 +243,13 @@ impl PropertyPath {
                 self.keep_connected(&graphs, &members, only_nodes, &mut found.starts)?;
             }
         }
-        let bound = match other {
-            Position::New(slot) => vec![(slot, found.ends)],
-            _ => Vec::new(),
-        };
+        let mut bound = Vec::new();
+        if let Position::New(slot) = other {
+            bound.push((slot, found.ends));
+        }
+        if let Some(Position::New(slot)) = self.path.attribute.map(|attribute| attribute.value) {
+            bound.push((slot, found.values));
+        }
         drop(found.held);
         Found::new(found.starts, bound, &self.context)
     }
@@ -291,9 +299,56 @@ impl PropertyPath {
         if starts.len() == 1 {
             reached.sort();
         }
+        let values = self.values_beside(|| {
+            let reached = reached.pairs().iter().map(|(_, node)| *node);
+            reached.chain(nodes).collect()
+        })?;
         for &(start, node) in reached.pairs() {
             for &row in &starts[start as usize].1 {
-                found.extend(row, &[node.0])?;
+                self.join(row, &[node.0], values.as_ref(), found)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Reads the values of the ends' attribute beside the closure's edges from some nodes; `None` if no attribute is asked
+    /// for.
+    fn values_beside(
+        &self,
+        nodes: impl FnOnce() -> Vec<TermId>,
+    ) -> Result<Option<EndValues>, QueryError> {
+        let Some(attribute) = self.path.attribute else {
+            return Ok(None);
+        };
+        let closure = self.path.direction().automaton.as_closure();
+        let closure = closure.expect("only closures are joined with attributes");
+        EndValues::read(&self.context, closure, attribute, nodes()).map(Some)
+    }
+
+    /// Joins a row with ends of its paths, and with their values if an attribute is asked for.
+    fn join(
+        &self,
+        row: u32,
+        ends: &[u64],
+        values: Option<&EndValues>,
+        found: &mut Joined<u32>,
+    ) -> Result<(), QueryError> {
+        let (Some(attribute), Some(values)) = (self.path.attribute, values) else {
+            return found.extend(row, ends);
+        };
+        for &end in ends {
+            let values = values.of(end);
+            match attribute.value {
+                Position::New(_) => found.extend_with_values(row, values)?,
+                // Only this value was read.
+                Position::Constant(_) if values.is_empty() => {}
+                Position::Constant(_) => found.extend(row, &[end])?,
+                Position::Bound(slot) => {
+                    let value = self.current.value(slot, row as usize);
+                    if values.binary_search(&(end, value)).is_ok() {
+                        found.extend(row, &[end])?;
+                    }
+                }
             }
         }
         Ok(())
@@ -305,10 +360,26 @@ impl PropertyPath {
         starts: &[(TermId, Vec<u32>)],
         found: &mut Joined<u32>,
     ) -> Result<(), QueryError> {
-        let counted = self.path.counted.is_some();
-        let Whole::Read(closure) = &mut self.whole else {
+        let Whole::Read(mut closure) = std::mem::replace(&mut self.whole, Whole::Unavailable)
+        else {
             unreachable!("searched for without it");
         };
+        let joined = self.join_ends_of(&mut closure, starts, found);
+        self.whole = Whole::Read(closure);
+        joined
+    }
+
+    fn join_ends_of(
+        &mut self,
+        closure: &mut Closure,
+        starts: &[(TermId, Vec<u32>)],
+        found: &mut Joined<u32>,
+    ) -> Result<(), QueryError> {
+        if self.values_of_closure.is_none() {
+            let nodes = (0..closure.nodes()).map(|place| closure.node(place));
+            self.values_of_closure = self.values_beside(|| nodes.collect())?;
+        }
+        let counted = self.path.counted.is_some();
         for (start, rows) in starts {
             let count;
             let ends = match counted {
@@ -319,7 +390,7 @@ impl PropertyPath {
                 false => closure.ends_from(*start, starts.len() == 1)?,
             };
             for &row in rows {
-                found.extend(row, ends)?;
+                self.join(row, ends, self.values_of_closure.as_ref(), found)?;
             }
         }
         Ok(())

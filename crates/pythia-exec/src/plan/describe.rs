@@ -263,7 +263,20 @@ pub(crate) fn describe_steps(
                     PathGraph::Merged => " in the merged graphs",
                     _ => "",
                 };
-                PlanNode::new("Path", format!("{s} {} {o}{graph}{counted}", path.text))
+                let detail = format!("{s} {} {o}{graph}{counted}", path.text);
+                match path.attribute {
+                    Some(attribute) => {
+                        let end = match path.subject {
+                            Position::New(_) => &s,
+                            _ => &o,
+                        };
+                        let predicate = explainer.term(attribute.predicate);
+                        let value = position(attribute.value);
+                        let detail = format!("{detail} . {end} {predicate} {value}");
+                        PlanNode::new("Cached path", detail)
+                    }
+                    None => PlanNode::new("Path", detail),
+                }
             }
             StepKind::Reachable(path) => {
                 let [from, to] = [path.from, path.to].map(position);

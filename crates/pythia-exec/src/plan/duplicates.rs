@@ -79,7 +79,7 @@ pub fn binds(kind: &StepKind) -> Option<Slots> {
     match kind {
         StepKind::Pattern(pattern, _) | StepKind::Ranges(pattern, ..) => new(pattern, &mut bound),
         StepKind::Path(path) => {
-            for position in [path.subject, path.object] {
+            for position in path.positions() {
                 if let Position::New(slot) = position {
                     bound.insert(slot);
                 }

@@ -10,7 +10,7 @@ use pythia_rdf::TermId;
 use pythia_store::{End, GraphFilter, Order};
 use serde::{Deserialize, Serialize};
 
-use super::automaton::Automaton;
+use super::automaton::{Automaton, EdgeClosure};
 use super::expression::SlotExpression;
 use super::slots::Slots;
 use crate::explain::CostId;
@@ -167,7 +167,7 @@ impl Step {
                     each(slot);
                 }
             }
-            StepKind::Path(path) => all(&[path.subject, path.object]),
+            StepKind::Path(path) => path.positions().for_each(|position| all(&[position])),
             StepKind::TakeApart(_, parts) => all(parts),
             StepKind::Graphs(position) => all(&[*position]),
             StepKind::Intersect(slot, _) | StepKind::Bind(slot, _) | StepKind::EarlyCount(slot) => {
@@ -272,6 +272,38 @@ pub struct PathStep {
     pub labelled: Option<Labelled>,
     /// The path as written, for EXPLAIN.
     pub text: String,
+    /// The attribute of the new end that is joined with the path.
+    #[serde(default)]
+    pub attribute: Option<EndAttribute>,
+}
+
+impl PathStep {
+    /// Returns the path's ends, and the value of the attribute that is joined with it.
+    pub fn positions(&self) -> impl Iterator<Item = Position> {
+        let value = self.attribute.map(|attribute| attribute.value);
+        [self.subject, self.object].into_iter().chain(value)
+    }
+
+    /// Returns the slot of the only new end, and the closure that is searched from the other end; `None` if the path is no
+    /// closure of edges, or has no or two new ends.
+    pub fn closure_to_new_end(&self) -> Option<(usize, EdgeClosure<'_>)> {
+        let (slot, automaton) = match (self.subject, self.object) {
+            (Position::New(_), Position::New(_)) => return None,
+            (Position::New(slot), _) => (slot, &self.backward),
+            (_, Position::New(slot)) => (slot, &self.forward),
+            _ => return None,
+        };
+        automaton.as_closure().map(|closure| (slot, closure))
+    }
+}
+
+/// A predicate of the node at a path's new end, whose values are cached beside the edges of the path's closure.
+#[derive(Clone, Copy, Debug, Deserialize, Serialize)]
+pub struct EndAttribute {
+    /// The predicate.
+    pub predicate: TermId,
+    /// The value.
+    pub value: Position,
 }
 
 /// The estimated size of a path's result.

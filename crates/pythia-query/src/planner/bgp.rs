@@ -5,7 +5,7 @@ use std::sync::Arc;
 use pythia_store::{ReadCosts, Snapshot};
 
 use super::builder::Builder;
-use super::cached::push_cached;
+use super::cached::{join_with_path, push_cached};
 use super::element::{Element, FilterHint, Kinds, PatternGraph, PatternTerm, Triple};
 use super::group::Placement;
 use super::join_method::{JoinMethod, Joined};
@@ -136,6 +136,7 @@ pub(super) fn push_element(
         _ if method.members != 0 => push_intersection(builder, elements, method),
         Element::Triple(triple) => {
             push_triple(builder, (search.snapshot, search.reads), triple, method);
+            join_with_path(builder, search.snapshot);
         }
         Element::Path(path) => push_path(builder, path.clone(), method.rows),
         Element::Operand(_) => unreachable!("operands are joined with their groups"),

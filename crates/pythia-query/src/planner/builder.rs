@@ -445,8 +445,7 @@ fn need_before(kind: &mut StepKind, live: &mut Slots) {
             }
         }
         StepKind::Path(path) => {
-            need(live, path.subject);
-            need(live, path.object);
+            path.positions().for_each(|position| need(live, position));
             if let PathGraph::Slot(slot) = path.graph {
                 live.insert(slot);
             }

@@ -1,5 +1,6 @@
 //! Cached attributes: joins the pattern of an edge and the pattern of an attribute of its other node in one
-//! step, where `pythia optimize --cache-attribute` stores the attribute beside the edge.
+//! step, where `pythia optimize --cache-attribute` stores the attribute beside the edge. A closure of edges is joined
+//! with an attribute of its end likewise: the last edge of each path has it.
 
 use pythia_rdf::TermId;
 use pythia_store::{End, GraphFilter, Snapshot};
@@ -7,7 +8,10 @@ use pythia_store::{End, GraphFilter, Snapshot};
 use super::builder::Builder;
 use super::element::{Element, PatternGraph, PatternTerm, Triple};
 use super::join_method::JoinMethod;
-use pythia_exec::plan::step::{Access, GraphPosition, Position, SlotPattern, StepKind};
+use pythia_exec::plan::automaton::{Edges, Transition};
+use pythia_exec::plan::step::{
+    Access, EndAttribute, GraphPosition, PathGraph, PathStep, Position, SlotPattern, StepKind,
+};
 
 /// Two triple patterns of a group that can be joined in one step.
 #[derive(Clone, Copy, Debug)]
@@ -107,4 +111,52 @@ pub(super) fn cached_pattern(builder: &Builder, edge: &Triple, attribute: &Tripl
         object: position(edge.object),
         graph: value,
     }
+}
+
+/// Joins the last two steps if they are a closure of edges and lookups of an attribute of its end that is cached beside
+/// these edges.
+pub(super) fn join_with_path(builder: &mut Builder, snapshot: &Snapshot) {
+    let [.., before, last] = &mut builder.steps[..] else {
+        return;
+    };
+    let StepKind::Path(path) = &mut before.kind else {
+        return;
+    };
+    let Some(attribute) = attribute_of_end(path, &last.kind, snapshot) else {
+        return;
+    };
+    path.attribute = Some(attribute);
+    before.rows = last.rows;
+    builder.steps.pop();
+}
+
+/// Returns the attribute that a step looks up for the new end of a path, if it is cached beside the edges that lead there.
+fn attribute_of_end(path: &PathStep, step: &StepKind, snapshot: &Snapshot) -> Option<EndAttribute> {
+    let StepKind::Pattern(pattern, Access::Expand(End::Subject) | Access::Probe) = step else {
+        return None;
+    };
+    let (
+        Position::Bound(node),
+        Position::Constant(predicate),
+        GraphPosition::Filter(GraphFilter::One(TermId::DEFAULT_GRAPH)),
+    ) = (pattern.subject, pattern.predicate, pattern.graph)
+    else {
+        return None;
+    };
+    let (end, closure) = path.closure_to_new_end()?;
+    let cached = snapshot.estimates().attribute(predicate)?;
+    let is_along = |step: &Transition| match step.edges {
+        Edges::Predicate(predicate) => cached.is_along(predicate),
+        Edges::Except(_) => false,
+    };
+    let is_its_end = end == node && pattern.object != Position::Bound(node);
+    let is_plain = path.graph == PathGraph::One(TermId::DEFAULT_GRAPH)
+        && path.counted.is_none()
+        && path.attribute.is_none()
+        // The empty path has no last edge.
+        && !closure.reflexive;
+    (is_its_end && is_plain && closure.steps.iter().all(is_along)).then_some(EndAttribute {
+        predicate,
+        value: pattern.object,
+    })
 }

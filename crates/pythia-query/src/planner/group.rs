@@ -509,6 +509,7 @@ impl Planner<'_> {
             backward,
             labelled: None,
             text: path.to_string(),
+            attribute: None,
         };
         labelled::look_up(&mut step, self.snapshot)?;
         Ok(step)

@@ -271,23 +271,74 @@ const STARS: [&str; 14] = [
     "SELECT * { e:n1 e:p ?o . ?o e:q ?v OPTIONAL { ?v e:p ?w . ?w e:q ?x } }",
 ];
 
+/// Closures whose ends have an attribute, with both kinds of edges cached or one.
+const CLOSURES: [&str; 15] = [
+    "SELECT * { ?s e:p+ e:n1 . ?s e:q ?v }",
+    "SELECT * { ?s e:p+ e:n1 . ?s e:q e:n2 }",
+    "SELECT * { e:n1 e:p+ ?o . ?o e:q ?v }",
+    "SELECT * { e:n1 e:p+/^e:p ?o . ?o e:q ?v }",
+    "SELECT * { e:n0 (e:p|^e:p)+ ?o . ?o e:q ?v }",
+    "SELECT * { e:n0 e:p* ?o . ?o e:q ?v }",
+    "SELECT * { e:n0 (e:p|e:q)+ ?o . ?o e:q ?v }",
+    "SELECT * { e:n1 e:p+ ?o . ?o e:q ?o }",
+    "SELECT * { VALUES ?s { e:n1 e:n1 e:n2 e:nowhere } ?s e:p+ ?o . ?o e:q ?v }",
+    "SELECT * { VALUES (?s ?v) { (e:n1 e:n0) (e:n0 e:n0) (e:n0 e:n1) } ?s e:p+ ?o . ?o e:q ?v }",
+    "SELECT DISTINCT ?o { e:n1 e:p+ ?o . ?o e:q ?v }",
+    "SELECT (COUNT(*) AS ?n) { ?s e:p+ e:n1 . ?s e:q ?v }",
+    "SELECT * { e:n1 e:p+ ?o . ?o e:q ?v OPTIONAL { ?v e:p+ ?w . ?w e:q ?x } }",
+    "SELECT * { GRAPH e:g { e:n1 e:p+ ?o . ?o e:q ?v } }",
+    "SELECT * { { SELECT ?s { ?s e:p ?t } } ?s e:p+ ?o . ?o e:q ?v . ?o e:p ?x }",
+];
+
 #[test]
 fn cached_attributes_give_the_same_answers() {
     let mut random = StdRng::seed_from_u64(29);
-    let mut used = 0;
+    let mut used = [0; 2];
     for round in 0..40 {
         let text = random_graph(&mut random);
         let [plain, cached] = with_cached(&text, &["q"]);
-        for query in STARS {
+        for query in STARS.into_iter().chain(CLOSURES) {
             let query = format!("PREFIX e: <http://e/> {query}");
             let expected = ours(&plain, &query).unwrap().sorted();
             let found = ours(&cached, &query).unwrap().sorted();
             assert_eq!(found, expected, "round {round}: {query}\n{text}");
             let plan = cached.prepare(&query, &QueryOptions::default()).unwrap();
-            used += usize::from(plan.plan().to_string().contains("Cached"));
+            let plan = plan.plan().to_string();
+            used[0] += usize::from(plan.contains("Cached("));
+            used[1] += usize::from(plan.contains("Cached path"));
         }
     }
-    assert!(used > 100, "{used} plans used the cache");
+    assert!(
+        used[0] > 100 && used[1] > 100,
+        "{used:?} plans used the cache"
+    );
+}
+
+/// Joins from many nodes, which read the closure's edges once, and the values of all its nodes with them.
+#[test]
+fn cached_attributes_are_joined_with_whole_closures() {
+    let mut text = String::new();
+    for i in 0..600 {
+        let line = |p: &str, o: String| format!("<http://e/n{i}> <http://e/{p}> {o} .\n");
+        text += &line("p", format!("<http://e/n{}>", (i + 1 + i / 50 * 7) % 600));
+        text += &line("q", format!("\"{}\"", i % 3));
+        text += &line("of", format!("<http://e/set{}>", i % 2));
+    }
+    // With these, the values of all nodes cost more than those of the closure's.
+    for i in 600..60_000 {
+        text += &format!("<http://e/n{i}> <http://e/q> \"{}\" .\n", i % 3);
+    }
+    let [plain, cached] = with_cached(&text, &["q"]);
+    for value in ["?v", "\"1\""] {
+        let query = format!(
+            "PREFIX e: <http://e/> SELECT (COUNT(*) AS ?n) (COUNT(DISTINCT ?o) AS ?ends) {{
+                 {{ SELECT ?s {{ ?s e:of e:set1 }} }} ?s e:p+ ?o . ?o e:q {value} }}"
+        );
+        let (expected, _) = analyze(&plain, &query);
+        let (found, plan) = analyze(&cached, &query);
+        assert_eq!(found, expected);
+        assert!(uses(&plan, "Cached path"), "{plan}");
+    }
 }
 
 /// Indexes that are built while a database is used give the same answers after each of the updates that follow.
@@ -329,7 +380,7 @@ fn indexes_of_an_open_database_give_the_same_answers_after_updates() {
             let added = indexed.optimize(&all, OptimizeOptions::default(), &pace);
             assert_eq!(added.unwrap().len(), 3);
         }
-        for query in QUERIES.into_iter().chain(STARS) {
+        for query in QUERIES.into_iter().chain(STARS).chain(CLOSURES) {
             let query = format!("PREFIX e: <http://e/> {query}");
             let expected = ours(&plain, &query).unwrap().sorted();
             let found = ours(&indexed, &query).unwrap().sorted();
@@ -384,6 +435,43 @@ fn citizens_that_are_male_cost_no_extra_reads() {
             "{with} pages, not {without}: {plan}"
         );
     }
+}
+
+/// Ancestors, each with a gender and a name of its own that fills pages.
+fn ancestors() -> String {
+    let mut text = String::new();
+    for i in 0..4000 {
+        let line = |p: &str, o: String| format!("<http://e/p{i}> <http://e/{p}> {o} .\n");
+        if i % 100 > 0 {
+            text += &line("hasChild", format!("<http://e/p{}>", i - 1));
+        }
+        text += &line(
+            "hasGender",
+            format!("<http://e/{}>", ["male", "female"][i % 2]),
+        );
+        for name in 0..12 {
+            text += &line("name", format!("\"name {name} of number {i}\""));
+        }
+    }
+    text
+}
+
+/// Query 6 of the Pythia paper's experiment.
+#[test]
+fn ancestors_with_a_gender_read_no_tuple_of_an_ancestor() {
+    let [plain, cached] = with_cached(&ancestors(), &["hasGender"]);
+    let query = "PREFIX e: <http://e/>
+        SELECT ?s { ?s e:hasChild+ e:p300 . ?s e:hasGender e:male }";
+    let ancestors = "PREFIX e: <http://e/> SELECT ?s { ?s e:hasChild+ e:p300 }";
+    let (of_path, pages_of_path, _) = pages(&cached, ancestors);
+    let (expected, without, _) = pages(&plain, query);
+    let (found, with, plan) = pages(&cached, query);
+    assert_eq!((of_path, found, expected), (99, 49, 49));
+    assert!(uses(&plan, "Cached path"), "{plan}");
+    assert!(
+        with <= pages_of_path + 3 && with < without,
+        "{with} pages with the cache, {without} without, {pages_of_path} without genders: {plan}"
+    );
 }
 
 #[test]

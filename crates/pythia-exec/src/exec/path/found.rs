@@ -52,6 +52,8 @@ impl Found {
 pub(super) struct Joined<T> {
     pub(super) starts: Vec<T>,
     pub(super) ends: Vec<u64>,
+    /// Values of the ends, if an attribute of them is joined.
+    pub(super) values: Vec<u64>,
     pub(super) held: Held,
 }
 
@@ -60,6 +62,7 @@ impl<T: Copy> Joined<T> {
         Self {
             starts: Vec::new(),
             ends: Vec::new(),
+            values: Vec::new(),
             held: Held::new(context.governor()),
         }
     }
@@ -68,8 +71,25 @@ impl<T: Copy> Joined<T> {
     pub(super) fn extend(&mut self, start: T, ends: &[u64]) -> Result<(), QueryError> {
         self.starts.resize(self.starts.len() + ends.len(), start);
         self.ends.extend_from_slice(ends);
-        let bytes = self.starts.capacity() * size_of::<T>() + self.ends.capacity() * 8;
-        self.held.set(bytes)
+        self.hold()
+    }
+
+    /// Adds a start with each of some ends and values.
+    pub(super) fn extend_with_values(
+        &mut self,
+        start: T,
+        ends: &[(u64, u64)],
+    ) -> Result<(), QueryError> {
+        self.starts.resize(self.starts.len() + ends.len(), start);
+        self.ends.extend(ends.iter().map(|(end, _)| end));
+        self.values.extend(ends.iter().map(|(_, value)| value));
+        self.hold()
+    }
+
+    fn hold(&mut self) -> Result<(), QueryError> {
+        let ids = self.ends.capacity() + self.values.capacity();
+        self.held
+            .set(self.starts.capacity() * size_of::<T>() + ids * 8)
     }
 }
 
