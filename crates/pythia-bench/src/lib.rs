@@ -25,6 +25,7 @@ pub mod contest;
 pub mod ctdb;
 pub mod endpoints;
 pub mod faults;
+pub mod files;
 pub mod graph;
 pub mod hops;
 pub mod http;

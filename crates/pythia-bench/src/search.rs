@@ -5,6 +5,7 @@
 //! answer. Times on modelled devices are labelled as such; all others are measured.
 
 use std::fmt::Write;
+use std::io::{self, Cursor, Read};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -17,9 +18,13 @@ use rand::seq::SliceRandom;
 use rand::{Rng, SeedableRng};
 use serde::Serialize;
 
+use crate::files::bytes_by_name;
 use crate::machine::Machine;
 use crate::table::{Table, count};
 use crate::timed::{Output, execute};
+
+/// Maximum number of nodes on each side of the square that is searched.
+const SEARCHED: u32 = 224;
 
 /// Parameters of the measurement.
 #[derive(Clone, Debug)]
@@ -77,6 +82,8 @@ pub struct Report {
     pub machine: Machine,
     /// The grid's edges.
     pub edges: u64,
+    /// Bytes of the store's pages.
+    pub store_bytes: u64,
     /// Searches by batch size.
     pub searches: Vec<SearchRun>,
     /// The k shortest paths.
@@ -87,24 +94,22 @@ pub struct Report {
 struct Grid {
     side: u32,
     names: Vec<u32>,
-    random: StdRng,
 }
 
 impl Grid {
-    fn new(side: u32, seed: u64) -> Self {
-        let mut random = StdRng::seed_from_u64(seed);
+    fn new(side: u32, random: &mut StdRng) -> Self {
         let mut names: Vec<u32> = (0..side * side).collect();
-        names.shuffle(&mut random);
-        Self {
-            side,
-            names,
-            random,
-        }
+        names.shuffle(random);
+        Self { side, names }
     }
 
-    /// Returns the node at the given fractions of both sides.
+    /// Returns the node at the given fractions of both sides of a square around the middle. A large grid is searched only
+    /// there: it makes the store larger, not the searches.
     fn node(&self, x: f64, y: f64) -> String {
-        let place = |share: f64| (share * f64::from(self.side - 1)).round() as u32;
+        let searched = self.side.min(SEARCHED);
+        let place = |share: f64| {
+            (self.side - searched) / 2 + (share * f64::from(searched - 1)).round() as u32
+        };
         self.name(place(x), place(y))
     }
 
@@ -116,25 +121,45 @@ impl Grid {
         2 * u64::from(self.side) * u64::from(self.side - 1)
     }
 
-    /// Returns the edges to the right and down, and each node's cost.
-    fn text(&mut self) -> String {
+    /// Returns the edges to the right and down, and each node's cost, of a row of nodes.
+    fn row(&self, y: u32, random: &mut StdRng) -> String {
         let mut text = String::new();
-        for y in 0..self.side {
-            for x in 0..self.side {
-                let node = self.name(x, y);
-                let cost = self.random.random_range(1..10);
-                let _ = writeln!(
-                    text,
-                    "{node} <http://e/cost> \"{cost}\"^^<http://www.w3.org/2001/XMLSchema#integer> ."
-                );
-                for (x, y) in [(x + 1, y), (x, y + 1)] {
-                    if x < self.side && y < self.side {
-                        let _ = writeln!(text, "{node} <http://e/p> {} .", self.name(x, y));
-                    }
+        for x in 0..self.side {
+            let node = self.name(x, y);
+            let cost = random.random_range(1..10);
+            let _ = writeln!(
+                text,
+                "{node} <http://e/cost> \"{cost}\"^^<http://www.w3.org/2001/XMLSchema#integer> ."
+            );
+            for (x, y) in [(x + 1, y), (x, y + 1)] {
+                if x < self.side && y < self.side {
+                    let _ = writeln!(text, "{node} <http://e/p> {} .", self.name(x, y));
                 }
             }
         }
         text
+    }
+}
+
+/// Reads a grid as N-Triples, which are made row by row.
+struct GridText {
+    grid: Arc<Grid>,
+    random: StdRng,
+    /// The next row, and what is left of the last one.
+    next: u32,
+    row: Cursor<String>,
+}
+
+impl Read for GridText {
+    fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
+        loop {
+            let count = self.row.read(out)?;
+            if count > 0 || out.is_empty() || self.next == self.grid.side {
+                return Ok(count);
+            }
+            self.row = Cursor::new(self.grid.row(self.next, &mut self.random));
+            self.next += 1;
+        }
     }
 }
 
@@ -145,16 +170,20 @@ pub fn run(
     mut progress: impl FnMut(&SearchRun),
 ) -> Result<Report> {
     let machine = Machine::now();
-    let mut grid = Grid::new(options.side, options.seed);
-    let source = Source::from_reader(
-        "grid".to_owned(),
-        std::io::Cursor::new(grid.text().into_bytes()),
-        RdfFormat::NTriples,
-        Compression::None,
-    )?;
+    let mut random = StdRng::seed_from_u64(options.seed);
+    let grid = Arc::new(Grid::new(options.side, &mut random));
+    let text = GridText {
+        grid: Arc::clone(&grid),
+        random,
+        next: 0,
+        row: Cursor::default(),
+    };
+    let (name, none) = ("grid".to_owned(), Compression::None);
+    let source = Source::from_reader(name, text, RdfFormat::NTriples, none)?;
     let load = LoadOptions::default();
     pythia::load(folder, vec![source], &load, &Arc::default())?;
     let database = Database::open_with(folder, options.limits.clone())?;
+    let store_bytes = bytes_by_name(folder)?.iter().map(|(_, bytes)| bytes).sum();
     let mut searches = Vec::new();
     for (search, query) in queries(&grid) {
         let mut rows = None;
@@ -174,6 +203,7 @@ pub fn run(
     Ok(Report {
         machine,
         edges: grid.edges(),
+        store_bytes,
         searches,
         paths: shortest_paths(&database, &grid, options)?,
     })
@@ -309,14 +339,20 @@ impl Report {
     pub fn text(&self) -> String {
         let mut searches = Table::new(
             format!(
-                "best-first search, cold, on a grid of {} edges",
-                count(self.edges)
+                "best-first search, cold, on a grid of {} edges, in a store of {} MiB",
+                count(self.edges),
+                self.store_bytes >> 20
             ),
             &[
-                "search", "n", "rows", "pages", "batches", "ms", "flash ms", "PCM ms",
+                "search", "n", "rows", "pages", "batches", "ms", "speed-up", "flash ms", "PCM ms",
             ],
         );
+        let mut first = self.searches.first();
         for run in &self.searches {
+            first = first
+                .filter(|first| first.search == run.search)
+                .or(Some(run));
+            let first_ms = first.map_or(0.0, |first| first.measured_ms);
             searches.row(vec![
                 run.search.to_owned(),
                 run.batch_nodes.to_string(),
@@ -324,12 +360,13 @@ impl Report {
                 count(run.pages),
                 count(run.batches),
                 format!("{:.1}", run.measured_ms),
+                format!("{:.1}", first_ms / run.measured_ms),
                 format!("{:.1}", run.modelled_flash_ms),
                 format!("{:.1}", run.modelled_pcm_ms),
             ]);
         }
         searches
-            .note("n: nodes of the queue read with one batch; ms: measured on this device, median");
+            .note("n: nodes of the queue read with one batch; ms: measured on this device, median; speed-up: over the first n");
         searches.note("flash ms, PCM ms: modelled after the Pythia paper's devices, reads only");
         let mut paths = Table::new(
             "shortest paths from corner to corner, warm, with all their terms",

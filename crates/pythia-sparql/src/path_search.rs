@@ -55,6 +55,8 @@ pub struct PathSearch {
     pub weight: Option<WeightOption>,
     /// True if edges without a weight are skipped, false if they are errors.
     pub weight_optional: bool,
+    /// The predicate whose values say which node is visited first, of [`Mode::All`].
+    pub priority: Option<NamedNode>,
     /// Variable of the path.
     pub path: Option<Variable>,
     /// Variable of the number of edges.
@@ -149,6 +151,7 @@ impl PathSearch {
             computed: parts.binds,
             weight: None,
             weight_optional: false,
+            priority: None,
             path: None,
             length: None,
             cost: None,
@@ -250,6 +253,17 @@ impl PathSearch {
                 "there may be infinitely many walks; add MAX LENGTH (path:maxLength), or use TRAIL, ACYCLIC or SIMPLE".to_owned(),
             ));
         }
+        if self.priority.is_some() && self.mode != Mode::All {
+            return Err(SparqlError::Path(
+                "PRIORITY (path:priority) orders a search for ALL paths (path:mode path:All); other searches go by cost".to_owned(),
+            ));
+        }
+        if self.priority.is_some() && matches!(self.edges, Edges::Step(_)) {
+            return Err(refused(
+                "a priority where edges are solutions of a pattern",
+                "write the path as an expression, or order the solutions with ORDER BY",
+            ));
+        }
         if self.length_max.is_some_and(|most| most < self.length_min) {
             return Err(refused(
                 "a maximal length below the minimal",
@@ -306,6 +320,15 @@ impl PathSearch {
                     other => WeightOption::Variable(variable(name, other)?),
                 });
             }
+            "priority" => match value {
+                TermPattern::NamedNode(predicate) => self.priority = Some(predicate.clone()),
+                _ => {
+                    return Err(refused(
+                        "the value of path:priority",
+                        "it is a predicate: nodes with the greatest value are visited first",
+                    ));
+                }
+            },
             "missingWeight" => {
                 self.weight_optional = word(name, value, &["Skip", "Error"])? == "Skip";
             }
@@ -335,7 +358,7 @@ impl PathSearch {
 
 const MODES: [&str; 4] = ["AnyShortest", "AllShortest", "Shortest", "All"];
 const RESTRICTORS: [&str; 4] = ["Walk", "Trail", "Acyclic", "Simple"];
-const OPTIONS: [&str; 18] = [
+const OPTIONS: [&str; 19] = [
     "start",
     "end",
     "mode",
@@ -345,6 +368,7 @@ const OPTIONS: [&str; 18] = [
     "maxLength",
     "weight",
     "missingWeight",
+    "priority",
     "length",
     "cost",
     "number",

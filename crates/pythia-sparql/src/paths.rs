@@ -213,6 +213,9 @@ impl Writer<'_> {
             Some((_, predicate)) => self.option("weight", predicate.clone()),
             None => {}
         }
+        if let Some(priority) = &form.priority {
+            self.option("priority", priority.clone());
+        }
         if form.weight_optional {
             self.write(concat!(
                 " ; ",

@@ -90,6 +90,14 @@ const BAD: &[(&str, &str)] = &[
     ),
     ("PATHS START ?s END ?e VIA <a:p> WEIGHT ⟦?w", "after WEIGHT"),
     (
+        "PATHS ALL SIMPLE START ?s END ?e VIA <a:p> PRIORITY ⟦?w",
+        "after PRIORITY",
+    ),
+    (
+        "⟦PATHS START ?s END ?e VIA <a:p> PRIORITY <a:w>",
+        "other searches go by cost",
+    ),
+    (
         "PATHS START ?s = { ?s <a:p> ⟦} END ?e VIA <a:p>",
         "expected an object",
     ),

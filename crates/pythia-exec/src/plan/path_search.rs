@@ -117,6 +117,8 @@ pub struct StoreEdges {
     pub filter: Option<SlotExpression>,
     /// The weights; without them, each edge costs 1.
     pub weight: Option<Weight>,
+    /// The predicate whose values are the nodes' priorities; `None` if they have none.
+    pub priority: Option<TermId>,
 }
 
 /// The source of weights.
@@ -164,6 +166,8 @@ pub struct Rules {
     pub length_max: Option<u32>,
     /// True if the cost of an edge is its weight, false if it is one.
     pub weighted: bool,
+    /// True if all paths are searched for by the priority of their last node, not depth first.
+    pub prioritized: bool,
     /// Nodes read in one batch.
     pub batch_nodes: usize,
 }

@@ -19,7 +19,7 @@ use crate::error::QueryError;
 use crate::expression::EvaluationContext;
 
 /// The version of the form of written plans.
-const VERSION: u32 = 3;
+const VERSION: u32 = 4;
 
 /// Maximum nesting of a written plan. Reading a level takes about 2 KiB of stack in a debug build, of the 2 MiB of
 /// a thread.

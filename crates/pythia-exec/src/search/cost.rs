@@ -33,6 +33,11 @@ impl Cost {
         (raw >= 0).then_some(Self(raw))
     }
 
+    /// Returns the cost that orders before another if this one is greater.
+    pub(crate) fn reversed(self) -> Self {
+        Self(-self.0)
+    }
+
     /// Adds two costs.
     pub(crate) fn plus(self, other: Self) -> Result<Self, QueryError> {
         self.0.checked_add(other.0).map(Self).ok_or_else(|| {

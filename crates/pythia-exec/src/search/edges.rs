@@ -61,6 +61,8 @@ pub(crate) struct Graph {
     numbers: FxHashMap<u64, u32>,
     /// Lists of the edges that leave a node, and of those that reach it.
     lists: [Lists; 2],
+    /// The priorities of nodes, where they have been read.
+    priorities: Vec<Option<Cost>>,
     held: Held,
     /// Numbers of nodes and of batches read.
     pub(crate) read: (u64, u64),
@@ -105,6 +107,7 @@ impl Graph {
             ids: Vec::new(),
             numbers: FxHashMap::default(),
             lists: Default::default(),
+            priorities: Vec::new(),
             held: Held::new(context.governor()),
             read: (0, 0),
         }
@@ -184,6 +187,7 @@ impl Graph {
         let bytes = self.bytes();
         if self.source.is_some() && bytes / 2 > self.context.governor().memory_left() {
             self.lists = Default::default();
+            self.priorities = Vec::new();
             self.ids = Vec::new();
             self.numbers = FxHashMap::default();
         }
@@ -296,6 +300,9 @@ impl Graph {
             }
         }
         let numbers: Vec<u32> = raw.iter().map(|edge| self.number(edge.other)).collect();
+        if let Some(predicate) = source.priority {
+            self.read_priorities(predicate, &numbers)?;
+        }
         let lists = &mut self.lists[usize::from(backward)];
         lists.places.resize(self.ids.len(), None);
         for &node in nodes {
@@ -331,25 +338,62 @@ impl Graph {
         let Some(predicate) = predicate else {
             return Ok(vec![0; columns.to.len()]);
         };
-        let mut nodes: Vec<TermId> = columns.to.iter().map(|&id| TermId(id)).collect();
+        let mut least: FxHashMap<u64, (Cost, u64)> = FxHashMap::default();
+        for (node, cost, value) in self.values(*predicate, columns.to.clone())? {
+            let known = least.entry(node).or_insert((cost, value));
+            *known = (*known).min((cost, value));
+        }
+        let of_node = |id: &u64| least.get(id).map_or(0, |(_, id)| *id);
+        Ok(columns.to.iter().map(of_node).collect())
+    }
+
+    /// Reads the values of a predicate at nodes. Returns each with its node and as a cost.
+    fn values(
+        &self,
+        predicate: TermId,
+        mut nodes: Vec<u64>,
+    ) -> Result<Vec<(u64, Cost, u64)>, QueryError> {
         nodes.sort_unstable();
         nodes.dedup();
+        let nodes: Vec<TermId> = nodes.into_iter().map(TermId).collect();
         let mut values =
             Expansion::new(false, false).within(Arc::clone(self.context.governor()) as _);
         let graphs = self.source.as_ref().map(|source| &source.graphs[..]);
         let (context, graphs) = (&self.context, graphs.unwrap_or_default());
-        let (end, predicate) = (End::Subject, Some(*predicate));
+        let (end, predicate) = (End::Subject, Some(predicate));
         several_graphs::expand(context, graphs, end, &nodes, predicate, &mut values)?;
         let costs = self.costs(&values.other)?;
-        let mut least: FxHashMap<u64, (Cost, u64)> = FxHashMap::default();
-        for (row, &cost) in costs.iter().enumerate() {
-            let node = nodes[values.source[row] as usize].0;
-            let found = (cost, values.other[row]);
-            let known = least.entry(node).or_insert(found);
-            *known = (*known).min(found);
+        let rows = values.source.iter().zip(costs).zip(&values.other);
+        let row = |((&source, cost), &value)| (nodes[source as usize].0, cost, value);
+        Ok(rows.map(row).collect())
+    }
+
+    /// Reads the priorities of nodes: the greatest value of the predicate that is a cost; 0 if there is none.
+    fn read_priorities(&mut self, predicate: TermId, nodes: &[u32]) -> Result<(), QueryError> {
+        self.priorities.resize(self.ids.len(), None);
+        let unread = nodes
+            .iter()
+            .filter(|&&node| self.priorities[node as usize].is_none());
+        let unread: Vec<u32> = unread.copied().collect();
+        let ids = unread.iter().map(|&node| self.id(node));
+        let is_stored =
+            |id: &u64| !matches!(TermId(*id).kind(), TermKind::Computed | TermKind::Nothing);
+        let values = self.values(predicate, ids.filter(is_stored).collect())?;
+        for node in unread {
+            self.priorities[node as usize] = Some(Cost::ZERO);
         }
-        let of_node = |id: &u64| least.get(id).map_or(0, |(_, id)| *id);
-        Ok(columns.to.iter().map(of_node).collect())
+        for (id, cost, _) in values {
+            let node = self.number(id);
+            let priority = &mut self.priorities[node as usize];
+            *priority = (*priority).max(Some(cost));
+        }
+        Ok(())
+    }
+
+    /// Returns the priority of a node; 0 if it has none.
+    pub(crate) fn priority(&self, node: u32) -> Cost {
+        let known = self.priorities.get(node as usize).copied().flatten();
+        known.unwrap_or(Cost::ZERO)
     }
 
     /// Converts terms to costs.
@@ -408,7 +452,8 @@ impl Graph {
         let lists = self.lists.iter();
         let lists = lists
             .map(|lists| lists.places.capacity() * 12 + lists.edges.capacity() * size_of::<Edge>());
-        self.ids.capacity() * 8 + self.numbers.capacity() * 17 + lists.sum::<usize>()
+        let priorities = self.priorities.capacity() * size_of::<Option<Cost>>();
+        self.ids.capacity() * 8 + self.numbers.capacity() * 17 + lists.sum::<usize>() + priorities
     }
 
     fn charge(&mut self) -> Result<(), QueryError> {

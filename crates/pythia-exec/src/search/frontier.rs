@@ -3,10 +3,11 @@
 //! The best partial path leaves the queue. If the edges of its node have not been read, they are read in one
 //! batch with those of the next best nodes (Pythia paper §5.1). Reading ahead does not change the order. With
 //! the cost so far as priority, this is Dijkstra's algorithm, or breadth-first search if every edge costs the
-//! same; with an estimate of the remaining cost added, A*; with the newest first, depth-first search.
+//! same; with an estimate of the remaining cost added, A*; with the newest first, depth-first search, which
+//! [`super::depth_first`] divides.
 
 use std::cmp::Ordering;
-use std::collections::BinaryHeap;
+use std::collections::{BinaryHeap, VecDeque};
 use std::sync::Arc;
 
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -65,16 +66,8 @@ pub(crate) enum Priority {
     Cheapest,
     /// The newest: depth-first search, which drops finished branches.
     Newest,
-}
-
-impl Priority {
-    /// Returns the key by which the queue is ordered.
-    fn of(self, estimate: Cost) -> Cost {
-        match self {
-            Self::Cheapest => estimate,
-            Self::Newest => Cost::ZERO,
-        }
-    }
+    /// The greatest priority of the last node; the newest among equals.
+    Greatest,
 }
 
 /// Parameters of a search.
@@ -117,6 +110,7 @@ impl Course {
 
 #[derive(Debug)]
 struct Entry {
+    /// The estimated cost of a path that continues from here; or, by priority, the reversed priority of the node.
     estimate: Cost,
     /// True if the estimate is the exact cost of the cheapest walk that continues from here, false if it is a
     /// lower bound.
@@ -147,6 +141,54 @@ impl PartialEq for Entry {
 
 impl Eq for Entry {}
 
+/// Partial paths that are to be followed.
+enum Queue {
+    /// The least key first, and the newest among equals.
+    Heap(BinaryHeap<Entry>),
+    /// The newest last.
+    Stack(VecDeque<Entry>),
+}
+
+impl Queue {
+    fn new(priority: Priority) -> Self {
+        match priority {
+            Priority::Cheapest | Priority::Greatest => Self::Heap(BinaryHeap::new()),
+            Priority::Newest => Self::Stack(VecDeque::new()),
+        }
+    }
+
+    fn push(&mut self, entry: Entry) {
+        match self {
+            Self::Heap(heap) => heap.push(entry),
+            Self::Stack(stack) => stack.push_back(entry),
+        }
+    }
+
+    fn pop(&mut self) -> Option<Entry> {
+        match self {
+            Self::Heap(heap) => heap.pop(),
+            Self::Stack(stack) => stack.pop_back(),
+        }
+    }
+
+    /// Returns the estimate of the next entry.
+    fn next_estimate(&self) -> Option<Cost> {
+        let next = match self {
+            Self::Heap(heap) => heap.peek(),
+            Self::Stack(stack) => stack.back(),
+        };
+        next.map(|next| next.estimate)
+    }
+
+    fn bytes(&self) -> usize {
+        let entries = match self {
+            Self::Heap(heap) => heap.capacity(),
+            Self::Stack(stack) => stack.capacity(),
+        };
+        entries * size_of::<Entry>()
+    }
+}
+
 /// Partial paths that visited a node in one state.
 #[derive(Clone, Copy, Debug)]
 struct Visit {
@@ -163,13 +205,15 @@ pub(crate) struct Frontier {
     /// Node at which all paths start.
     origin: u32,
     steps: Vec<Step>,
-    queue: BinaryHeap<Entry>,
+    queue: Queue,
     serial: u64,
     visits: FxHashMap<Visited, Visit>,
     /// Last partial path taken from the queue, not yet extended.
     pending: Option<u32>,
     chain: Chain,
     held: Held,
+    /// True if the product's memory is charged with this search.
+    holds_product: bool,
     taken: u64,
 }
 
@@ -179,14 +223,62 @@ impl Frontier {
             course,
             origin: NONE,
             steps: Vec::new(),
-            queue: BinaryHeap::new(),
+            queue: Queue::new(course.priority),
             serial: 0,
             visits: FxHashMap::default(),
             pending: None,
             chain: Chain::default(),
             held: Held::new(space.context.governor()),
+            holds_product: !course.backward,
             taken: 0,
         }
+    }
+
+    /// Moves the oldest partial path of a depth-first search, if it is not the only one, to a search of its own.
+    pub(crate) fn split(&mut self, space: &Space) -> Result<Option<Self>, QueryError> {
+        let oldest = match &mut self.queue {
+            Queue::Stack(stack) if stack.len() > 1 => stack.pop_front(),
+            Queue::Stack(_) | Queue::Heap(_) => None,
+        };
+        let Some(oldest) = oldest else {
+            return Ok(None);
+        };
+        let mut steps = self.path(oldest.step);
+        for (parent, step) in (0..).zip(&mut steps[1..]) {
+            step.parent = parent;
+        }
+        let entry = Entry {
+            step: steps.len() as u32 - 1,
+            ..oldest
+        };
+        let mut split = Self {
+            origin: self.origin,
+            steps,
+            queue: Queue::Stack(VecDeque::from([entry])),
+            serial: self.serial,
+            holds_product: false,
+            ..Self::new(self.course, space)
+        };
+        split.charge(space)?;
+        Ok(Some(split))
+    }
+
+    /// Returns whether edges are followed backward.
+    pub(crate) fn is_backward(&self) -> bool {
+        self.course.backward
+    }
+
+    /// Returns the node of the last partial path taken, if its edges are wanted and have not been read.
+    pub(crate) fn unread(&self, space: &Space) -> Option<u32> {
+        let number = self.pending?;
+        let node = self.step(number).node;
+        let is_wanted = self.is_extended(number) && !space.graph.has(self.course.backward, node);
+        is_wanted.then_some(node)
+    }
+
+    /// Returns whether a partial path may be extended.
+    fn is_extended(&self, number: u32) -> bool {
+        self.course.length_max != Some(self.step(number).length) && !self.is_closed(number)
     }
 
     /// Adds an empty path at a node. All starts of a search are at the same node.
@@ -253,11 +345,9 @@ impl Frontier {
                 space.context.check()?;
                 self.charge(space)?;
             }
-            if self
-                .course
-                .cost_max
-                .is_some_and(|most| entry.estimate > most)
-            {
+            let is_cost = self.course.priority != Priority::Greatest;
+            let cost_max = self.course.cost_max.filter(|_| is_cost);
+            if cost_max.is_some_and(|most| entry.estimate > most) {
                 continue;
             }
             let entry = match remaining.as_deref_mut() {
@@ -300,7 +390,7 @@ impl Frontier {
         let is_followed_by_bounds =
             self.course.restrictor == Restrictor::Walk && self.course.limit != Limit::All;
         // The search from the end advances while this entry is the best.
-        let next = self.queue.peek().map(|next| next.estimate);
+        let next = self.queue.next_estimate();
         loop {
             let known = remaining.cost(node, space.product.subset(state));
             let (estimate, exact) = match known {
@@ -312,7 +402,6 @@ impl Frontier {
                 return Ok(None);
             }
             if exact || next.is_some_and(|next| estimate > next) {
-                let estimate = self.course.priority.of(estimate);
                 self.queue.push(Entry {
                     estimate,
                     exact,
@@ -375,7 +464,7 @@ impl Frontier {
     ) -> Result<(), QueryError> {
         let step = *self.step(number);
         let backward = self.course.backward;
-        if self.course.length_max == Some(step.length) || self.is_closed(number) {
+        if !self.is_extended(number) {
             return Ok(());
         }
         if !space.graph.has(backward, step.node) {
@@ -438,7 +527,11 @@ impl Frontier {
         };
         let estimate = step.cost.plus(rest)?;
         if self.course.cost_max.is_none_or(|most| estimate <= most) {
-            self.push(step, self.course.priority.of(estimate), exact);
+            let key = match self.course.priority {
+                Priority::Greatest => space.graph.priority(step.node).reversed(),
+                Priority::Cheapest | Priority::Newest => estimate,
+            };
+            self.push(step, key, exact);
         }
         Ok(())
     }
@@ -470,7 +563,8 @@ impl Frontier {
             }
             looked_at.push(entry);
         }
-        self.queue.extend(looked_at);
+        let looked_at = looked_at.into_iter().rev();
+        looked_at.for_each(|entry| self.queue.push(entry));
         nodes
     }
 
@@ -518,13 +612,12 @@ impl Frontier {
     }
 
     fn charge(&mut self, space: &Space) -> Result<(), QueryError> {
-        let states = if self.course.backward {
-            0
-        } else {
-            space.product.bytes()
+        let states = match self.holds_product {
+            true => space.product.bytes(),
+            false => 0,
         };
         let steps = self.steps.capacity() * size_of::<Step>();
-        let queue = self.queue.capacity() * size_of::<Entry>();
+        let queue = self.queue.bytes();
         self.held
             .set(states + steps + queue + self.visits.capacity() * 48)
     }

@@ -5,6 +5,7 @@ use std::collections::VecDeque;
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::cost::Cost;
+use super::depth_first::Walkers;
 use super::frontier::{Course, Frontier, Limit, Priority, Space, Step};
 use super::remaining::Remaining;
 use crate::error::QueryError;
@@ -35,7 +36,7 @@ enum Task {
 /// A running search.
 struct Active {
     task: Task,
-    frontier: Frontier,
+    walkers: Walkers,
     remaining: Option<Remaining>,
     quota: Quota,
     /// For each end, the number of paths found and the cost of the first.
@@ -93,15 +94,15 @@ impl StartSearch {
                 },
             };
             let remaining = active.remaining.as_mut();
-            let next = active.frontier.next(space, remaining)?;
+            let next = active.walkers.next(space, remaining)?;
             let Some(number) = next else {
                 continue;
             };
-            let step = *active.frontier.step(number);
+            let step = *active.walkers.last().step(number);
             let is_path = space.product.accepts(step.state) && step.length >= self.rules.length_min;
             let found = is_path && active.accept(&step);
             let path = (found && !self.is_task(&active, step.node))
-                .then(|| active.frontier.path(number))
+                .then(|| active.walkers.last().path(number))
                 .filter(|path| self.check(&active, path));
             if !active.is_done() {
                 let ends = active.found.capacity() * 48;
@@ -168,14 +169,18 @@ impl StartSearch {
             }
             remaining = Some(to_target);
         }
-        if rules.mode == Mode::All {
+        let mut walkers = 1;
+        if rules.mode == Mode::All && rules.prioritized {
+            course.priority = Priority::Greatest;
+        } else if rules.mode == Mode::All {
             course.priority = Priority::Newest;
+            walkers = space.batch_nodes;
         }
         let mut frontier = Frontier::new(course, space);
         frontier.start(self.start, 0);
         Ok(Active {
             task,
-            frontier,
+            walkers: Walkers::new(frontier, walkers),
             remaining,
             quota,
             found: FxHashMap::default(),
@@ -203,7 +208,7 @@ impl Active {
         };
         *count = count.saturating_add(u32::from(accepted));
         if self.quota == Quota::Cheapest && matches!(self.task, Task::Pair(_)) {
-            self.frontier.end_beyond(*first);
+            self.walkers.last().end_beyond(*first);
         }
         accepted
     }

@@ -221,6 +221,8 @@ impl Planner<'_> {
                 Some(WeightKind::Expression(over_edges(&expression)?))
             }
         };
+        let priority = request.priority.as_ref();
+        let priority = priority.map(|predicate| self.snapshot.resolve(predicate.as_ref().into()));
         Ok(StoreEdges {
             wanted: [automaton.wanted(false), automaton.wanted(true)],
             graphs,
@@ -229,6 +231,7 @@ impl Planner<'_> {
                 kind,
                 optional: request.weight_optional,
             }),
+            priority: priority.transpose()?.flatten(),
         })
     }
 
@@ -304,6 +307,7 @@ fn rules(request: &Request, depth: usize) -> Rules {
         length_min: request.length_min,
         length_max: request.length_max,
         weighted: request.weight.is_some(),
+        prioritized: request.priority.is_some(),
         batch_nodes: request.batch_nodes.unwrap_or(depth).max(1),
     }
 }

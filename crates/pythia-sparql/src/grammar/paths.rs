@@ -59,6 +59,7 @@ pub(crate) struct PathsForm {
     pub(crate) via: (PathsPart, Range<usize>),
     pub(crate) weight: Option<(PathsPart, Range<usize>)>,
     pub(crate) weight_optional: bool,
+    pub(crate) priority: Option<Range<usize>>,
     pub(crate) filter: Option<(PathsPart, Range<usize>)>,
     pub(crate) length_min: Option<Range<usize>>,
     pub(crate) length_max: Option<Range<usize>>,
@@ -163,6 +164,7 @@ impl<'t> Reader<'t> {
             via,
             weight: None,
             weight_optional: false,
+            priority: None,
             filter: None,
             length_min: None,
             length_max: None,
@@ -173,11 +175,15 @@ impl<'t> Reader<'t> {
             let message = "there may be infinitely many walks; add MAX LENGTH, or use TRAIL, ACYCLIC or SIMPLE";
             return self.fault(at, message);
         }
+        if form.priority.is_some() && form.mode != "All" {
+            let message = "PRIORITY orders a search for ALL paths; other searches go by cost";
+            return self.fault(at, message);
+        }
         form.modifiers = self.span(Self::order_and_limits)?;
         self.extensions.paths = Some(form);
         if self.token.kind != Kind::End {
             let words = [
-                "WEIGHT", "WHERE", "MIN", "MAX", "ORDER BY", "LIMIT", "OFFSET",
+                "WEIGHT", "PRIORITY", "WHERE", "MIN", "MAX", "ORDER BY", "LIMIT", "OFFSET",
             ];
             return Err(self.expected_word("the end of the query", &words));
         }
@@ -247,6 +253,12 @@ impl<'t> Reader<'t> {
                 let what = "a predicate, or (expression), after WEIGHT";
                 (PathsPart::Term, self.span(|this| this.iri(what))?)
             });
+        } else if self.take_word("PRIORITY") {
+            let what = "a predicate after PRIORITY";
+            twice = form
+                .priority
+                .replace(self.span(|this| this.iri(what))?)
+                .is_some();
         } else if self.take_word("WHERE") {
             twice = form.filter.is_some();
             form.filter = Some(if self.is_sign("{") {

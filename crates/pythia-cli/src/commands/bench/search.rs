@@ -17,13 +17,15 @@ use crate::output::show;
 /// the k shortest paths from corner to corner, warm.
 ///
 ///   pythia bench search --side 224
+///   pythia bench search --side 4500 --batches 1,32    # a store of more than 1 GB
 #[derive(Args)]
 #[command(verbatim_doc_comment)]
 pub(super) struct Search {
     #[command(flatten)]
     limits: LimitArguments,
 
-    /// Nodes on each side of the grid, which has about twice their square of edges
+    /// Nodes on each side of the grid, which has about twice their square of edges. Only a square of
+    /// 224 nodes around its middle is searched, so a larger grid makes only the store larger
     #[arg(long, default_value_t = 224, value_parser = clap::value_parser!(u32).range(2..=10_000))]
     side: u32,
 

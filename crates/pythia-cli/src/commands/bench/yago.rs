@@ -1,10 +1,8 @@
 //! `pythia bench yago`: the experiment of the Pythia paper on YAGO.
 
-use std::fs;
-use std::path::{Path, PathBuf};
-
-use anyhow::{Context, Result};
+use anyhow::Result;
 use clap::{Args, ValueEnum};
+use pythia_bench::files::bytes_by_name;
 use pythia_bench::yago;
 
 use crate::arguments::{LimitArguments, ReportArguments, StoreArguments, seconds};
@@ -106,7 +104,7 @@ impl Yago {
         }
         let database = self.store.open(&self.limits)?;
         let mut report = yago::run(&database, &options, |part| eprintln!("{part}"))?;
-        report.store.file_bytes = file_bytes(&self.store.location)?;
+        report.store.file_bytes = bytes_by_name(&self.store.location)?;
         if let Some(path) = &self.output.report {
             write(path, &report.html())?;
         }
@@ -116,25 +114,4 @@ impl Yago {
             serde_json::to_value(&report)?,
         )
     }
-}
-
-/// Returns the bytes of a store's files by name without extension, of all segments together.
-fn file_bytes(location: &Path) -> Result<Vec<(String, u64)>> {
-    let mut sizes = std::collections::BTreeMap::<String, u64>::new();
-    let mut folders = vec![location.to_owned()];
-    while let Some(folder) = folders.pop() {
-        let context = || format!("list {}", folder.display());
-        for entry in fs::read_dir(&folder).with_context(context)? {
-            let entry = entry.with_context(context)?;
-            let metadata = entry.metadata().with_context(context)?;
-            if metadata.is_dir() {
-                folders.push(entry.path());
-            } else {
-                let name = PathBuf::from(entry.file_name());
-                let stem = name.file_stem().unwrap_or_default().to_string_lossy();
-                *sizes.entry(stem.into_owned()).or_default() += metadata.len();
-            }
-        }
-    }
-    Ok(sizes.into_iter().collect())
 }

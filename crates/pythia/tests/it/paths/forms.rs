@@ -114,6 +114,42 @@ fn restrictors_bound_all_paths() {
     assert_eq!(lines(&database, query).len(), 4);
 }
 
+/// Paths of one and of two edges, through towns of sizes 5, 9, 7 and none.
+#[test]
+fn priorities_say_which_nodes_come_first() {
+    let mut text = String::new();
+    let mut add = |s: &str, p: &str, o: &str| {
+        text += &format!("<http://e/{s}> <http://e/{p}> {o} .\n");
+    };
+    let integer = |size: u32| format!("\"{size}\"^^<http://www.w3.org/2001/XMLSchema#integer>");
+    for (town, size) in [
+        ("b", integer(5)),
+        ("c", integer(9)),
+        ("d", integer(7)),
+        ("f", "\"none\"".into()),
+    ] {
+        add("a", "road", &format!("<http://e/{town}>"));
+        add(town, "road", &format!("<http://e/{town}2>"));
+        add(town, "size", &size);
+    }
+    for size in [8, 1] {
+        add("d2", "size", &integer(size));
+    }
+    let database = database(&text);
+    for batch in [1, 3] {
+        let search = format!(
+            "SELECT ?e {{ SERVICE path:search {{ :a :road+ ?e . [] path:mode path:All ;
+                 path:restrictor path:Simple ; path:priority :size ; path:batch {batch} }} }}"
+        );
+        let found = lines(&database, &search);
+        assert_eq!(found[..4], ["c", "d", "d2", "b"], "{found:?}");
+        assert_eq!(found.len(), 8);
+    }
+    let query = "PATHS ALL SIMPLE START ?s = :a END ?e VIA :road+ PRIORITY :size LIMIT 3";
+    let ends: Vec<String> = lines(&database, query);
+    assert_eq!(ends[0].split('\t').nth(1), Some("c"), "{ends:?}");
+}
+
 #[test]
 fn filters_are_on_edges_and_the_nodes_they_join() {
     let database = data();

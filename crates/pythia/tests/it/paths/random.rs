@@ -124,14 +124,17 @@ fn query(question: &Question, mode: Mode, before: &str, random: &mut StdRng) -> 
         Mode::Shortest(k) => format!("; path:mode path:Shortest ; path:k {k} "),
         Mode::All => "; path:mode path:All ".to_owned(),
     };
+    let is_step =
+        question.expression.text() == any_edges().text() && random.random_range(0..2) == 0;
+    if matches!(mode, Mode::All) && !is_step && random.random_range(0..2) == 0 {
+        options += "; path:priority <http://e/w> ";
+    }
     if question.length_min > 0 {
         write!(options, "; path:minLength {} ", question.length_min).unwrap();
     }
     if let Some(most) = question.length_max {
         write!(options, "; path:maxLength {most} ").unwrap();
     }
-    let is_step =
-        question.expression.text() == any_edges().text() && random.random_range(0..2) == 0;
     match question.weight {
         Weight::None => {}
         Weight::Node if !is_step => options += "; path:weight <http://e/w> ",
