@@ -41,7 +41,10 @@ pub use error::IoError;
 pub use faulty::{FaultPlan, FaultyStorage, FlippedBit};
 pub use low_priority::{at_low_priority, give_way};
 pub use memory::MemoryStorage;
-pub use model::{DeviceModel, LogModel, ModelClock, ModelStatistics, ModelledStorage, TracedBatch};
+pub use model::{
+    DeviceModel, EraseModel, ModelClock, ModelStatistics, ModelledStorage, SlowWrites, TracedBatch,
+    WriteModel,
+};
 pub use observed::{ObservedStorage, Observer};
 pub use page::{PageMismatch, SEAL_BYTES, seal_page, verify_page};
 pub use pool::{

@@ -5,8 +5,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use pythia_io::{
-    DeviceModel, FaultPlan, FaultyStorage, LogModel, MemoryStorage, ModelClock, ModelledStorage,
-    Storage,
+    DeviceModel, FaultPlan, FaultyStorage, MemoryStorage, ModelClock, ModelledStorage, SlowWrites,
+    Storage, WriteModel,
 };
 
 use crate::catalog::{Catalog, Scan};
@@ -319,22 +319,24 @@ fn a_flipped_bit_in_what_was_acknowledged_is_refused_with_its_place() {
 
 #[test]
 fn slow_writes_are_issued_again_to_another_device() {
-    let model = |outlier_every| LogModel {
-        sync: Duration::from_micros(200),
-        outlier_every,
-        outlier: Duration::from_millis(400),
+    let slow = SlowWrites {
+        every: 4,
+        time: Duration::from_millis(400),
     };
-    let devices: Devices = [4, 0]
+    let devices: Devices = [Some(slow), None]
         .into_iter()
-        .map(|every| {
+        .map(|slow| {
+            let writes = WriteModel {
+                latencies: &[(4096, 200.0)],
+                slow,
+                ..DeviceModel::PCM.writes
+            };
+            let model = DeviceModel {
+                writes,
+                ..DeviceModel::PCM
+            };
             let memory = Arc::new(MemoryStorage::new());
-            let (device, clock) = (DeviceModel::PCM, ModelClock::Real);
-            Arc::new(ModelledStorage::with_log(
-                memory,
-                device,
-                clock,
-                model(every),
-            )) as _
+            Arc::new(ModelledStorage::new(memory, model, ModelClock::Real)) as _
         })
         .collect();
     let log = Log::create(devices.clone(), STORE, options()).unwrap();

@@ -11,8 +11,8 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 use pythia_io::{
-    AlignedBuffer, DeviceModel, DirectStorage, LogModel, MemoryStorage, ModelClock,
-    ModelledStorage, Storage,
+    AlignedBuffer, DeviceModel, DirectStorage, MemoryStorage, ModelClock, ModelledStorage,
+    SlowWrites, Storage, WriteModel,
 };
 use pythia_log::{Change, ChangeSet, Changes, Entry, Log, LogOptions, LogTerm, NO_GRAPH, StoreId};
 use pythia_rdf::{TermKey, TermKind};
@@ -265,25 +265,26 @@ fn client(log: &Log, payload_bytes: usize, until: Instant) -> Result<Latencies> 
 struct DeviceSetup {
     name: &'static str,
     devices: usize,
-    model: LogModel,
+    writes: WriteModel,
     reissue: bool,
 }
 
 /// A disk of 10,000 turns a minute; each write waits for one turn.
-const DISK: LogModel = LogModel {
-    sync: Duration::from_millis(6),
-    outlier_every: 0,
-    outlier: Duration::ZERO,
+const DISK: WriteModel = WriteModel {
+    latencies: &[(4096, 6000.0)],
+    ..IDEAL
 };
 /// Flash whose writes take a millisecond, and every 100th write 20 times as long.
-const FLASH: LogModel = LogModel {
-    sync: Duration::from_millis(1),
-    outlier_every: 100,
-    outlier: Duration::from_millis(20),
+const FLASH: WriteModel = WriteModel {
+    slow: Some(SlowWrites {
+        every: 100,
+        time: Duration::from_millis(20),
+    }),
+    ..IDEAL
 };
-const IDEAL: LogModel = LogModel {
-    outlier_every: 0,
-    ..FLASH
+const IDEAL: WriteModel = WriteModel {
+    latencies: &[(4096, 1000.0)],
+    ..DeviceModel::FLASH.writes
 };
 
 const SETUPS: [DeviceSetup; 7] = [
@@ -297,11 +298,11 @@ const SETUPS: [DeviceSetup; 7] = [
 ];
 
 impl DeviceSetup {
-    const fn new(name: &'static str, devices: usize, model: LogModel, reissue: bool) -> Self {
+    const fn new(name: &'static str, devices: usize, writes: WriteModel, reissue: bool) -> Self {
         Self {
             name,
             devices,
-            model,
+            writes,
             reissue,
         }
     }
@@ -309,8 +310,11 @@ impl DeviceSetup {
     fn measure(&self, clients: usize, time: Duration) -> Result<ModelledResult> {
         let device = |_| -> Arc<dyn Storage> {
             let memory = Arc::new(MemoryStorage::new());
-            let (reads, clock) = (DeviceModel::FLASH, ModelClock::Real);
-            Arc::new(ModelledStorage::with_log(memory, reads, clock, self.model))
+            let model = DeviceModel {
+                writes: self.writes,
+                ..DeviceModel::FLASH
+            };
+            Arc::new(ModelledStorage::new(memory, model, ModelClock::Real))
         };
         let devices = (0..self.devices).map(device).collect();
         let options = LogOptions {

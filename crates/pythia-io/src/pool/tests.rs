@@ -530,7 +530,7 @@ fn threads_that_miss_the_same_page_share_one_read() {
     let slow = DeviceModel {
         latencies: &[(1, 30_000.0)],
         bandwidth_bytes: 100_000_000,
-        overlaps: true,
+        ..DeviceModel::PCM
     };
     let storage = ModelledStorage::new(memory(&[("spo", 4096, 64)]), slow, ModelClock::Real);
     let pool = BufferPool::new(Arc::new(storage), 1 << 20);
