@@ -10,6 +10,7 @@
 //! - [`graph`]: the Pythia paper's custom graph benchmark (§3), on a device and on modelled ones;
 //! - [`hops`]: a store's hops and frontiers, cold, compared with the device's own reads;
 //! - [`http`]: load on a running server;
+//! - [`ipl`]: In-Page Logging (Bulletin), with logs on flash and in phase change memory, beside sorted runs, modelled;
 //! - [`probe`]: the performance of a device, as `pythia probe` reports it;
 //! - [`reachability`]: paths between two known ends, by search and by labels;
 //! - [`search`]: best-first search with batches of 1 to 64 nodes, and k shortest paths;
@@ -29,6 +30,7 @@ pub mod files;
 pub mod graph;
 pub mod hops;
 pub mod http;
+pub mod ipl;
 pub mod latency;
 pub mod machine;
 pub mod page;

@@ -3,6 +3,7 @@
 mod ctdb;
 mod faults;
 mod generate;
+mod ipl;
 mod log_folders;
 mod newer_format;
 mod open_files;

@@ -42,7 +42,8 @@ pub use rows::{RunRows, SegmentRows};
 pub use terms::{RunTermsWriter, TermCursor};
 pub use writer::{DeviceRunWriter, EachTerm, RunOrderWriter, WrittenOrder, write_run};
 
-pub(crate) use filter::{FilterBuilder, StoredFilter, filter_bytes, hash_of, members_max};
+pub use filter::{FilterBuilder, StoredFilter};
+pub(crate) use filter::{filter_bytes, hash_of, members_max};
 use terms::RunTerms;
 pub(crate) use writer::add_edge;
 

@@ -9,6 +9,7 @@ mod faults;
 mod graph;
 mod hops;
 mod http;
+mod ipl;
 mod pages;
 mod queries;
 mod reachability;
@@ -30,6 +31,7 @@ use self::faults::{Damages, Kills, PowerCuts, Syscalls};
 use self::graph::Graph;
 use self::hops::Hops;
 use self::http::Http;
+use self::ipl::Ipl;
 use self::pages::Pages;
 use self::queries::Queries;
 use self::reachability::Reachability;
@@ -57,6 +59,7 @@ enum Workload {
     Updates(Updates),
     Amplification(Amplification),
     Pages(Pages),
+    Ipl(Ipl),
     Compact(Compact),
     Kills(Kills),
     PowerCuts(PowerCuts),
@@ -81,6 +84,7 @@ impl Bench {
             Workload::Updates(command) => command.run(),
             Workload::Amplification(command) => command.run(),
             Workload::Pages(command) => command.run(),
+            Workload::Ipl(command) => command.run(),
             Workload::Compact(command) => command.run(),
             Workload::Kills(command) => command.run(),
             Workload::PowerCuts(command) => command.run(),

@@ -31,14 +31,14 @@ type Block = [u32; BLOCK_WORDS];
 
 /// A set with false positives and no false negatives.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct StoredFilter {
+pub struct StoredFilter {
     /// A power of two of blocks, or none if the set is empty.
     blocks: Vec<Block>,
 }
 
 /// Builder of a filter, which collects its members.
 #[derive(Debug)]
-pub(crate) struct FilterBuilder {
+pub struct FilterBuilder {
     blocks: Vec<Block>,
     members: u64,
     last: Option<u64>,
@@ -56,7 +56,7 @@ pub(crate) fn members_max(rows: u64) -> u64 {
 
 impl FilterBuilder {
     /// Returns a builder of a filter of at most this many members.
-    pub(crate) fn new(members_max: u64) -> Self {
+    pub fn new(members_max: u64) -> Self {
         Self {
             blocks: vec![Block::default(); blocks_for(members_max)],
             members: 0,
@@ -66,7 +66,7 @@ impl FilterBuilder {
 
     /// Adds a member by its hash; immediate repeats count once.
     #[inline]
-    pub(crate) fn add(&mut self, hash: u64) {
+    pub fn add(&mut self, hash: u64) {
         if self.last.replace(hash) == Some(hash) {
             return;
         }
@@ -79,7 +79,7 @@ impl FilterBuilder {
     }
 
     /// Returns the filter, as small as its members allow.
-    pub(crate) fn finish(mut self) -> StoredFilter {
+    pub fn finish(mut self) -> StoredFilter {
         if self.members == 0 {
             return StoredFilter { blocks: Vec::new() };
         }
@@ -102,7 +102,7 @@ impl FilterBuilder {
 impl StoredFilter {
     /// Returns whether there may be a member with this hash; false is certain.
     #[inline]
-    pub(crate) fn may_hold(&self, hash: u64) -> bool {
+    pub fn may_hold(&self, hash: u64) -> bool {
         if self.blocks.is_empty() {
             return false;
         }
@@ -140,7 +140,7 @@ impl StoredFilter {
     }
 
     /// Returns its bytes of memory.
-    pub(crate) fn memory_bytes(&self) -> usize {
+    pub fn memory_bytes(&self) -> usize {
         self.blocks.len() * size_of::<Block>()
     }
 
