@@ -6,6 +6,8 @@
 //! - [`FolderIdentity`] distinguishes a log folder from an empty folder and from another store's.
 //! - [`LogReader`] returns the commits ([`Commit`]) from any [`Position`] on, also during writing, and also from
 //!   the archive.
+//! - [`meld`] runs optimistic transactions of many executors over a shared log, as Hyder does. A store has one writer and
+//!   does not use it.
 //!
 //! Commits are numbered from 1, without gaps. Acknowledged commits are found again after any crash, in order. If a
 //! device loses data that it reported as durable, the log detects that as far as the remaining data allows. The
@@ -27,6 +29,7 @@ mod format;
 mod group;
 mod keys;
 mod log;
+pub mod meld;
 mod queue;
 mod reader;
 mod record;
