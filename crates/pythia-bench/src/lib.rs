@@ -11,6 +11,7 @@
 //! - [`hops`]: a store's hops and frontiers, cold, compared with the device's own reads;
 //! - [`http`]: load on a running server;
 //! - [`ipl`]: In-Page Logging (Bulletin), with logs on flash and in phase change memory, beside sorted runs, modelled;
+//! - [`meld`]: optimistic transactions of several executors over a shared log, beside the single writer of a store;
 //! - [`probe`]: the performance of a device, as `pythia probe` reports it;
 //! - [`reachability`]: paths between two known ends, by search and by labels;
 //! - [`search`]: best-first search with batches of 1 to 64 nodes, and k shortest paths;
@@ -33,6 +34,7 @@ pub mod http;
 pub mod ipl;
 pub mod latency;
 pub mod machine;
+pub mod meld;
 pub mod page;
 pub mod plot;
 pub mod probe;

@@ -244,7 +244,7 @@ fn measure_commits(
 
 /// Commits new quads, with subjects and literals that the store lacks. No base is written meanwhile, so there are no
 /// conflicts.
-pub(super) fn commit(
+pub(crate) fn commit(
     database: &Database,
     client: usize,
     serial: &mut u64,

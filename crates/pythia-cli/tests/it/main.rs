@@ -5,6 +5,7 @@ mod faults;
 mod generate;
 mod ipl;
 mod log_folders;
+mod meld;
 mod newer_format;
 mod open_files;
 mod salvage;

@@ -10,6 +10,7 @@ mod graph;
 mod hops;
 mod http;
 mod ipl;
+mod meld;
 mod pages;
 mod queries;
 mod reachability;
@@ -32,6 +33,7 @@ use self::graph::Graph;
 use self::hops::Hops;
 use self::http::Http;
 use self::ipl::Ipl;
+use self::meld::Meld;
 use self::pages::Pages;
 use self::queries::Queries;
 use self::reachability::Reachability;
@@ -57,6 +59,7 @@ enum Workload {
     Reachability(Reachability),
     Spill(Spill),
     Updates(Updates),
+    Meld(Meld),
     Amplification(Amplification),
     Pages(Pages),
     Ipl(Ipl),
@@ -82,6 +85,7 @@ impl Bench {
             Workload::Reachability(command) => command.run(),
             Workload::Spill(command) => command.run(),
             Workload::Updates(command) => command.run(),
+            Workload::Meld(command) => command.run(),
             Workload::Amplification(command) => command.run(),
             Workload::Pages(command) => command.run(),
             Workload::Ipl(command) => command.run(),
