@@ -64,7 +64,7 @@ impl Default for Options {
             shapes: vec![Shape::new(8, 2), Shape::new(0, 10)],
             conflicts: vec![0.0, 0.01, 0.1],
             executors: vec![1, 2, 4],
-            transactions: 100_000,
+            transactions: 50_000,
             behind: 64,
             time: Duration::from_secs(1),
             seed: 1,
@@ -127,7 +127,7 @@ pub fn run(folder: &Path, options: &Options, mut progress: impl FnMut(&str)) -> 
         let conflicts = options.conflicts[0];
         let workload = Workload::new(options, shape, Isolation::Snapshot, conflicts);
         for &count in &options.executors {
-            progress(&format!("{shape} on the device, {count} executors"));
+            progress(&format!("{shape} on the device, executors: {count}"));
             let device = Some(folder);
             let measured = live::measure(&workload, &filled, count, device)?;
             report.live.push(measured);

@@ -55,7 +55,7 @@ pub(super) struct Meld {
     executors: Vec<u16>,
 
     /// Transactions of each run
-    #[arg(long, default_value_t = 100_000, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=1 << 32))]
+    #[arg(long, default_value_t = 50_000, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=1 << 32))]
     transactions: u64,
 
     /// Intentions between a transaction's snapshot and the end of the log when it begins
