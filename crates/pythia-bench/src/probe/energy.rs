@@ -39,6 +39,19 @@ pub struct TraceError {
     message: String,
 }
 
+/// Times that a trace does not have.
+#[derive(Clone, Copy, Debug, PartialEq, thiserror::Error)]
+#[error(
+    "the trace has {begin} s to {end} s, but the probe's runs are from {from:.3} s to {to:.3} s: it is of another probe, or \
+     --probe-begin is wrong"
+)]
+pub struct OutsideTrace {
+    begin: f64,
+    end: f64,
+    from: f64,
+    to: f64,
+}
+
 /// The circuit with which a trace was recorded.
 #[derive(Clone, Copy, Debug)]
 pub struct Shunt {
@@ -48,6 +61,53 @@ pub struct Shunt {
     pub supply_volt: f64,
     /// Seconds at the beginning of the trace in which the device was idle.
     pub idle_seconds: f64,
+}
+
+/// The idle state of a device (uFLIP's Table 3).
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct IdleState {
+    /// Median power, watts.
+    pub watt: f64,
+    /// Its standard deviation, estimated robustly from the median absolute deviation.
+    pub deviation_watt: f64,
+    /// Mean power, with the regular work of an idle device.
+    pub mean_watt: f64,
+    /// Standard deviation of all samples.
+    pub mean_deviation_watt: f64,
+    /// The share of samples that depart from the median significantly: regular work of the idle device.
+    pub work_share: f64,
+}
+
+impl IdleState {
+    fn of(watts: &[f64]) -> Self {
+        let count = watts.len() as f64;
+        let watt = median(watts.to_vec());
+        let distances = watts.iter().map(|w| (w - watt).abs());
+        let mean_watt = watts.iter().sum::<f64>() / count;
+        let squares: f64 = watts.iter().map(|w| (w - mean_watt).powi(2)).sum();
+        let mut state = Self {
+            watt,
+            deviation_watt: MAD_TO_DEVIATION * median(distances.collect()),
+            mean_watt,
+            mean_deviation_watt: (squares / count).sqrt(),
+            work_share: 0.0,
+        };
+        let departing = watts.iter().filter(|w| state.departs(**w)).count();
+        state.work_share = departing as f64 / count;
+        state
+    }
+
+    /// Returns whether a power is significantly more than that of the idle state.
+    fn departs(&self, watt: f64) -> bool {
+        let limit = (SIGNIFICANT * self.deviation_watt).max(DEPARTURE_MIN * self.watt.abs());
+        watt - self.watt > limit
+    }
+
+    /// Returns whether most samples of a window depart.
+    fn is_left(&self, window: &[f64]) -> bool {
+        let count = window.iter().filter(|w| self.departs(**w)).count();
+        2 * count > window.len()
+    }
 }
 
 /// The energy in a trace.
@@ -147,31 +207,14 @@ impl Trace {
     /// Computes the energy of the run in this trace; `last_transfer` is the completion of the last transfer, in the
     /// trace's seconds.
     pub fn analyse(&self, shunt: &Shunt, last_transfer: Option<f64>) -> Energy {
-        let power = |volts: f64| volts / shunt.ohm * (shunt.supply_volt - volts);
-        let watts: Vec<f64> = self
-            .samples
-            .iter()
-            .map(|(_, volts)| power(*volts))
-            .collect();
-        let begin = self.samples[0].0;
-        let idle = self
-            .samples
-            .partition_point(|(time, _)| *time - begin < shunt.idle_seconds);
-        // A trace of only the run has no idle part: its first samples must do.
-        let idle = idle.clamp(WINDOW, watts.len());
-        let idle_watt = median(watts[..idle].to_vec());
-        let distances = watts[..idle].iter().map(|w| (w - idle_watt).abs());
-        let deviation = MAD_TO_DEVIATION * median(distances.collect());
-        let limit = (SIGNIFICANT * deviation).max(DEPARTURE_MIN * idle_watt.abs());
-        let departs = |window: &[f64]| {
-            let count = window.iter().filter(|w| *w - idle_watt > limit).count();
-            2 * count > window.len()
-        };
+        let watts = shunt.watts(&self.samples);
+        let idle = self.idle(shunt);
+        let departs = |window: &[f64]| idle.is_left(window);
         let first = watts.windows(WINDOW).position(departs);
         let last = watts.windows(WINDOW).rposition(departs);
         let mut energy = Energy {
-            idle_watt,
-            idle_deviation_watt: deviation,
+            idle_watt: idle.watt,
+            idle_deviation_watt: idle.deviation_watt,
             run: None,
             joule: 0.0,
             joule_above_idle: 0.0,
@@ -182,16 +225,80 @@ impl Trace {
         };
         // At the middle of a window, most of it begins, or ceases, to depart.
         let (first, last) = (first + WINDOW / 2, last + WINDOW / 2);
-        let samples = self.samples[first..=last].windows(2);
-        for (pair, watt) in samples.zip(&watts[first..last]) {
-            let seconds = pair[1].0 - pair[0].0;
-            energy.joule += watt * seconds;
-            energy.joule_above_idle += (watt - idle_watt) * seconds;
-        }
         let (start, end) = (self.samples[first].0, self.samples[last].0);
         energy.run = Some((start, end));
+        energy.joule = self.joule(shunt, start, end);
+        energy.joule_above_idle = energy.joule - idle.watt * (end - start);
         energy.background_seconds = last_transfer.map(|done| (end - done).max(0.0));
         energy
+    }
+
+    /// Returns the idle state, from the first part of the trace.
+    pub fn idle(&self, shunt: &Shunt) -> IdleState {
+        let end = self.samples[0].0 + shunt.idle_seconds;
+        let count = self.samples.partition_point(|(time, _)| *time < end);
+        // A trace of only the run has no idle part: its first samples must do.
+        let count = count.clamp(WINDOW, self.samples.len());
+        IdleState::of(&shunt.watts(&self.samples[..count]))
+    }
+
+    /// Returns the joules between two times.
+    pub(super) fn joule(&self, shunt: &Shunt, from: f64, to: f64) -> f64 {
+        let samples = self.between(from, to);
+        let watts = shunt.watts(samples);
+        let pairs = samples.windows(2).zip(&watts);
+        pairs
+            .map(|(pair, watt)| watt * (pair[1].0 - pair[0].0))
+            .sum()
+    }
+
+    /// Returns the end of the background work that follows the last transfer at a time, and true if it goes on until
+    /// the next run begins, or if that follows too soon to tell.
+    pub(super) fn background_end(
+        &self,
+        shunt: &Shunt,
+        idle: &IdleState,
+        last: f64,
+        next: f64,
+    ) -> (f64, bool) {
+        let samples = self.between(last, next);
+        let watts = shunt.watts(samples);
+        let works = |window: &[f64]| idle.is_left(window);
+        let found = watts.windows(WINDOW).rposition(works);
+        let is_to_the_end = found.is_some_and(|found| found + WINDOW == watts.len());
+        let is_cut = next.is_finite() && (is_to_the_end || watts.len() < WINDOW);
+        match found {
+            _ if is_cut => (next, true),
+            None => (last, false),
+            Some(found) => (samples[found + WINDOW / 2].0, false),
+        }
+    }
+
+    /// Checks that the trace has all samples between two times.
+    pub(super) fn check_covers(&self, from: f64, to: f64) -> Result<(), OutsideTrace> {
+        let (begin, end) = (self.samples[0].0, self.samples[self.samples.len() - 1].0);
+        match begin <= from && to <= end {
+            true => Ok(()),
+            false => Err(OutsideTrace {
+                begin,
+                end,
+                from,
+                to,
+            }),
+        }
+    }
+
+    fn between(&self, from: f64, to: f64) -> &[(f64, f64)] {
+        let first = self.samples.partition_point(|(time, _)| *time < from);
+        let end = self.samples.partition_point(|(time, _)| *time <= to);
+        &self.samples[first..end.max(first)]
+    }
+}
+
+impl Shunt {
+    fn watts(&self, samples: &[(f64, f64)]) -> Vec<f64> {
+        let watt = |(_, volts): &(f64, f64)| volts / self.ohm * (self.supply_volt - volts);
+        samples.iter().map(watt).collect()
     }
 }
 

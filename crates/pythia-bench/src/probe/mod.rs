@@ -2,9 +2,10 @@
 //!
 //! The probe runs the Pythia paper's Appendix B ([`single`]: ten thousand single reads, then writes), rates and sweet
 //! spots ([`rates`]), the baselines and nine micro-benchmarks of uFLIP ([`uflip`]), and energy ([`energy`]), on one
-//! unnamed file. Everything is measured, nothing modelled.
+//! unnamed file. With a trace of the power meanwhile, [`patterns`] finds the energy of each pattern. Everything is measured, nothing modelled.
 
 pub mod energy;
+pub mod patterns;
 pub mod rates;
 mod report;
 pub mod single;
@@ -24,6 +25,7 @@ use serde::Serialize;
 use crate::latency::{Latencies, LatencySummary};
 use crate::machine::Machine;
 use energy::{CounterReading, PowerCounters};
+use patterns::Pauses;
 
 /// Parameters of the probe.
 #[derive(Clone, Copy, Debug)]
@@ -34,6 +36,8 @@ pub struct Options {
     pub duration: Duration,
     /// Number of single reads, and of single writes.
     pub singles: usize,
+    /// Pauses after the runs of uFLIP.
+    pub pauses: Pauses,
 }
 
 impl Options {
@@ -42,12 +46,14 @@ impl Options {
         file_bytes: 1 << 30,
         duration: Duration::from_secs(120),
         singles: 10_000,
+        pauses: Pauses::NONE,
     };
     /// Options for a probe of a few seconds.
     pub const QUICK: Self = Self {
         file_bytes: 256 << 20,
         duration: Duration::from_secs(6),
         singles: 1_000,
+        pauses: Pauses::NONE,
     };
 }
 
@@ -89,7 +95,7 @@ pub fn run(folder: &Path, options: &Options, mut progress: impl FnMut(&str)) -> 
     progress("bandwidth, queue depths, durability");
     let rates = rates::run(&file, share(0.25))?;
     progress("uFLIP");
-    let uflip = uflip::run(&file, share(0.55))?;
+    let uflip = uflip::run(&file, share(0.55), &options.pauses, started)?;
     Ok(Report {
         machine,
         folder: folder.display().to_string(),

@@ -4,7 +4,10 @@ use std::fs;
 use std::time::Duration;
 
 use super::energy::{Background, PowerCounters, Shunt, Trace, background};
+use super::patterns::{Pauses, Profile, RecordedProbe, idle_table};
+use super::uflip::Pattern;
 use super::*;
+use crate::table::figure;
 
 #[test]
 fn a_small_run_measures_and_reports_everything() {
@@ -13,6 +16,7 @@ fn a_small_run_measures_and_reports_everything() {
         file_bytes: 16 << 20,
         duration: Duration::from_millis(300),
         singles: 20,
+        pauses: Pauses::NONE,
     };
     let mut parts = Vec::new();
     let report = run(folder.path(), &options, |part| parts.push(part.to_owned())).expect("room");
@@ -82,6 +86,96 @@ fn an_idle_device_and_its_spikes_are_no_run() {
     let energy = spikes.analyse(&SHUNT, Some(2.0));
     assert_eq!((energy.run, energy.joule), (None, 0.0));
     assert_eq!(energy.background_seconds, Some(0.0));
+}
+
+/// Returns the figures of a probe with runs of 100 transfers: micro-benchmark, pattern, parameter, begin and end.
+fn recorded(runs: &[(&str, &str, i64, f64, f64)]) -> RecordedProbe {
+    let runs = runs.iter().map(|(micro, pattern, parameter, begin, end)| {
+        serde_json::json!({
+            "micro": micro, "pattern": pattern, "parameter": parameter,
+            "begin_seconds": begin, "end_seconds": end,
+            "latency": { "count": 100, "mean_us": (end - begin) * 1e4 },
+        })
+    });
+    let probe = serde_json::json!({ "uflip": runs.collect::<Vec<_>>() });
+    RecordedProbe::parse(&probe.to_string()).expect("the figures of a probe")
+}
+
+#[test]
+fn each_pattern_has_its_energy_and_the_pause_that_follows() {
+    // The probe begins at 1 s. Sequential writes of 4 KiB are followed by 0.4 s of work, of 8 KiB by 0.9 s; random
+    // writes by work until the next run begins.
+    let probe = recorded(&[
+        ("granularity", "SR", 4096, 1.0, 2.0),
+        ("granularity", "SW", 4096, 3.0, 4.0),
+        ("granularity", "SW", 8192, 6.0, 7.0),
+        ("granularity", "RW", 4096, 9.0, 10.0),
+        ("granularity", "RR", 4096, 10.5, 11.5),
+    ]);
+    let busy = [(2.0, 3.0), (4.0, 5.4), (7.0, 8.9), (10.0, 12.5)];
+    let trace = trace(15.0, |t| {
+        match busy.iter().any(|(from, to)| (*from..*to).contains(&t)) {
+            true => 0.5,
+            false => 0.1,
+        }
+    });
+    let profile = Profile::new(&trace, &SHUNT, &probe, 1.0).expect("the trace covers it");
+    let watt = 0.5 * 4.5 - 0.1 * 4.9;
+    let expected = [(1.0, 0.0), (1.4, 0.4), (1.9, 0.9), (1.5, 0.5), (1.0, 0.0)];
+    for (run, (seconds, tail)) in profile.runs.iter().zip(expected) {
+        assert!(
+            (run.joule_above_idle - watt * seconds).abs() < 0.06,
+            "{run:?}"
+        );
+        assert!((run.background_seconds - tail).abs() < 0.01, "{run:?}");
+        assert_eq!(run.is_cut, run.pattern == "RW", "{run:?}");
+    }
+    let json = serde_json::to_string(&profile).expect("figures");
+    let pauses = Pauses::parse(&json).expect("the analysis has pauses");
+    let pause = |first, second| pauses.pause(first, second).as_secs_f64();
+    assert_eq!(pause(Pattern::SR, None), 0.0);
+    assert!((pause(Pattern::SW, None) - 0.99).abs() < 0.02, "{pauses:?}");
+    let cut = pause(Pattern::SR, Some(Pattern::RW));
+    assert!((cut - 1.0).abs() < 0.02, "twice as long as it was: {cut}");
+
+    let text: String = profile.tables().iter().map(|table| table.text()).collect();
+    // A hundred transfers of 10 ms each.
+    let millijoule = figure(profile.runs[1].joule_above_idle * 10.0);
+    for part in ["4096", "10,000", "small", "after 1 of 5 runs", &millijoule] {
+        assert!(text.contains(part), "{part}: {text}");
+    }
+    let at_once = [("order", "SW", 1, 1.0, 2.0), ("order", "SW", 2, 2.0, 3.0)];
+    let at_once = Profile::new(&trace, &SHUNT, &recorded(&at_once), 1.0).expect("covered");
+    let cut: Vec<bool> = at_once.runs.iter().map(|run| run.is_cut).collect();
+    assert_eq!(cut, [true, false], "no pause, no knowledge");
+    let late = Profile::new(&trace, &SHUNT, &probe, 5.0)
+        .expect_err("outside")
+        .to_string();
+    assert!(late.contains("from 6.000 s to 16.500 s"), "{late}");
+    assert!(RecordedProbe::parse("{}").is_err() && Pauses::parse("{}").is_err());
+}
+
+#[test]
+fn regular_work_of_an_idle_device_is_a_part_of_its_idle_state() {
+    let steady = trace(3.0, |_| 0.1).idle(&SHUNT);
+    assert!((steady.mean_watt - 0.5).abs() < 0.02, "{steady:?}");
+    assert_eq!(steady.work_share, 0.0);
+    let regular = trace(3.0, |t| {
+        if (t * 1e3) as u32 % 100 < 10 {
+            0.4
+        } else {
+            0.1
+        }
+    });
+    let regular = regular.idle(&SHUNT);
+    assert!((regular.work_share - 0.1).abs() < 0.01, "{regular:?}");
+    assert!((regular.watt - steady.watt).abs() < 0.01, "{regular:?}");
+    assert!(regular.mean_watt > steady.mean_watt + 0.1, "{regular:?}");
+    let text = idle_table(&[("ours".to_owned(), regular)]).text();
+    assert!(
+        text.contains("ours, measured") && text.contains("Memoright"),
+        "{text}"
+    );
 }
 
 #[test]

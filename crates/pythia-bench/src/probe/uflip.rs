@@ -8,8 +8,9 @@ use std::time::{Duration, Instant};
 use anyhow::Result;
 use pythia_io::probe::stream::{self, Transfer};
 use pythia_io::probe::{SplitMix, TestFile};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
+use super::patterns::Pauses;
 use super::summary;
 use crate::latency::LatencySummary;
 
@@ -47,7 +48,8 @@ impl Pattern {
         matches!(self, Self::SW | Self::RW)
     }
 
-    fn name(self) -> &'static str {
+    /// Returns its abbreviation.
+    pub fn name(self) -> &'static str {
         match self {
             Self::SR => "SR",
             Self::RR => "RR",
@@ -58,7 +60,7 @@ impl Pattern {
 }
 
 /// A micro-benchmark, named for its parameter.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Micro {
     /// Size of a transfer, bytes.
@@ -152,12 +154,21 @@ pub struct Experiment {
     pub pattern: String,
     /// The parameter's value.
     pub parameter: i64,
+    /// Begin of the first transfer, in seconds since the probe began.
+    pub begin_seconds: f64,
+    /// End of the last transfer.
+    pub end_seconds: f64,
     /// Response times of single transfers; `None` if the device refuses the transfer.
     pub latency: Option<LatencySummary>,
 }
 
-/// Runs all micro-benchmarks in about `time`.
-pub(super) fn run(file: &TestFile, time: Duration) -> Result<Vec<Experiment>> {
+/// Runs all micro-benchmarks in about `time`, not counting the pauses between them. The probe began at `began`.
+pub(super) fn run(
+    file: &TestFile,
+    time: Duration,
+    pauses: &Pauses,
+    began: Instant,
+) -> Result<Vec<Experiment>> {
     let mut plan = Vec::new();
     for micro in Micro::ALL {
         for patterns in micro.patterns() {
@@ -173,12 +184,16 @@ pub(super) fn run(file: &TestFile, time: Duration) -> Result<Vec<Experiment>> {
                 micro,
                 pattern: first.name().to_owned(),
                 parameter,
+                begin_seconds: began.elapsed().as_secs_f64(),
+                end_seconds: 0.0,
                 latency: None,
             };
             if let Some(second) = second {
                 experiment.pattern = format!("{}/{}", first.name(), second.name());
             }
             experiment.latency = measure(file, micro, first, second, parameter, time)?;
+            experiment.end_seconds = began.elapsed().as_secs_f64();
+            std::thread::sleep(pauses.pause(first, second));
             Ok(experiment)
         })
         .collect()

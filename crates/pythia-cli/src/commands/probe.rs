@@ -7,6 +7,7 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use clap::Args;
 use pythia_bench::probe::energy::{self, Energy, Shunt, Trace};
+use pythia_bench::probe::patterns::{Pauses, Profile, RecordedProbe, idle_table};
 use pythia_bench::probe::{self, Options};
 use pythia_io::DirectStorage;
 use serde_json::json;
@@ -26,6 +27,8 @@ use crate::output::{show, write};
 ///   pythia probe --report probe.html /var/lib/pythia
 ///   pythia probe -l yago.pythia
 ///   pythia probe --energy-trace run.csv --io-end 3.2
+///   pythia probe --energy-trace all.csv --probe probe.json --probe-begin 1.5 --json energy.json
+///   pythia probe --pauses energy.json /var/lib/pythia
 #[derive(Args)]
 #[command(verbatim_doc_comment)]
 pub(crate) struct Probe {
@@ -52,6 +55,15 @@ pub(crate) struct Probe {
     /// Size of the test file, limited to nine tenths of the free space [default: 1G, quick: 256M]
     #[arg(long, value_name = "SIZE", value_parser = bytes)]
     size: Option<usize>,
+
+    /// Pause after each run of uFLIP as long as the background work that an analysis of a trace has
+    /// found: the file that --energy-trace with --probe has written with --json
+    #[arg(long, value_name = "FILE.json", conflicts_with = "energy_trace")]
+    pauses: Option<PathBuf>,
+
+    /// Pause as long after each run of uFLIP, to see in a trace how long background work takes
+    #[arg(long, value_name = "SECONDS", conflicts_with_all = ["pauses", "energy_trace"])]
+    pause: Option<f64>,
 
     #[command(flatten)]
     energy: EnergyArguments,
@@ -84,6 +96,20 @@ struct EnergyArguments {
     #[arg(long, value_name = "SECONDS,…", value_delimiter = ',')]
     io_end: Vec<f64>,
 
+    /// Find the energy of each pattern in one trace of a whole probe: the figures that the probe has
+    /// written with --json, with the times of its runs
+    #[arg(long, value_name = "FILE.json", requires = "energy_trace", conflicts_with_all = ["io_end", "parameter"])]
+    probe: Option<PathBuf>,
+
+    /// Time in the trace at which that probe began
+    #[arg(
+        long,
+        value_name = "SECONDS",
+        default_value_t = 0.0,
+        requires = "probe"
+    )]
+    probe_begin: f64,
+
     /// Value of the parameter in each trace [default: 1,2,3,…]
     #[arg(long, value_name = "VALUE,…", value_delimiter = ',')]
     parameter: Vec<f64>,
@@ -104,6 +130,15 @@ impl Probe {
         }
         if options.duration < Duration::from_millis(100) {
             return Err(UsageError("--seconds is at least 0.1".to_owned()).into());
+        }
+        if let Some(value) = self.pause {
+            options.pauses = Pauses::all(seconds("--pause", value)?.as_secs_f64());
+        }
+        if let Some(path) = &self.pauses {
+            let name = path.display();
+            let json = fs::read_to_string(path).with_context(|| format!("read {name}"))?;
+            options.pauses =
+                Pauses::parse(&json).map_err(|error| DataError(format!("{name}: {error}")))?;
         }
         if let Some(size) = self.size {
             options.file_bytes = size as u64;
@@ -150,14 +185,16 @@ impl EnergyArguments {
                 "--shunt-ohm and --supply-volt must be above 0, --idle-seconds at least 0";
             return Err(UsageError(message.to_owned()).into());
         }
+        if let Some(probe) = &self.probe {
+            return self.run_probe(probe, json);
+        }
         let mut text = String::new();
         let mut values = Vec::new();
-        let mut tails = Vec::new();
+        let (mut tails, mut idle) = (Vec::new(), Vec::new());
         for (index, path) in self.energy_trace.iter().enumerate() {
             let name = path.display();
-            let csv = fs::read_to_string(path).with_context(|| format!("read {name}"))?;
-            let trace =
-                Trace::parse(&csv).map_err(|error| DataError(format!("{name}: {error}")))?;
+            let trace = read_trace(path)?;
+            idle.push((name.to_string(), trace.idle(&self.shunt())));
             let energy = trace.analyse(&self.shunt(), self.io_end.get(index).copied());
             let parameter = self.parameter.get(index).copied();
             let parameter = parameter.unwrap_or(index as f64 + 1.0);
@@ -172,11 +209,33 @@ impl EnergyArguments {
             }
             None => text += "background work: needs --io-end",
         }
+        text += &format!("\n\n{}", idle_table(&idle).text().trim_end());
         show(
             json,
             &text,
             json!({ "traces": values, "background": background }),
         )
+    }
+
+    /// Finds the energy of each run of a probe.
+    fn run_probe(&self, path: &Path, json: Option<&Path>) -> Result<()> {
+        let [trace] = &self.energy_trace[..] else {
+            let message = "--probe needs one --energy-trace, of the whole probe";
+            return Err(UsageError(message.to_owned()).into());
+        };
+        let name = path.display();
+        let figures = fs::read_to_string(path).with_context(|| format!("read {name}"))?;
+        let figures = RecordedProbe::parse(&figures)
+            .map_err(|error| DataError(format!("{name}: {error}")))?;
+        let (file, trace) = (trace.display().to_string(), read_trace(trace)?);
+        let profile = Profile::new(&trace, &self.shunt(), &figures, self.probe_begin)
+            .map_err(|error| DataError(format!("{file}: {error}")))?;
+        let idle = [(file, trace.idle(&self.shunt()))];
+        let tables = [idle_table(&idle)].into_iter().chain(profile.tables());
+        let tables: Vec<String> = tables.map(|table| table.text()).collect();
+        let mut value = serde_json::to_value(&profile)?;
+        value["idle"] = serde_json::to_value(idle[0].1)?;
+        show(json, tables.join("\n").trim_end(), value)
     }
 
     fn shunt(&self) -> Shunt {
@@ -186,6 +245,12 @@ impl EnergyArguments {
             idle_seconds: self.idle_seconds,
         }
     }
+}
+
+fn read_trace(path: &Path) -> Result<Trace> {
+    let name = path.display();
+    let csv = fs::read_to_string(path).with_context(|| format!("read {name}"))?;
+    Ok(Trace::parse(&csv).map_err(|error| DataError(format!("{name}: {error}")))?)
 }
 
 fn describe(energy: &Energy) -> String {

@@ -1,6 +1,7 @@
 //! The `pythia` command as a process.
 
 mod ctdb;
+mod energy;
 mod faults;
 mod generate;
 mod ipl;
