@@ -12,6 +12,7 @@
 //! - [`http`]: load on a running server;
 //! - [`ipl`]: In-Page Logging (Bulletin), with logs on flash and in phase change memory, beside sorted runs, modelled;
 //! - [`meld`]: optimistic transactions of several executors over a shared log, beside the single writer of a store;
+//! - [`operators`]: the Bulletin's operators for flash: scans of parts of pages, late joins, a Bloom filter on the device;
 //! - [`probe`]: the performance of a device, as `pythia probe` reports it;
 //! - [`reachability`]: paths between two known ends, by search and by labels;
 //! - [`search`]: best-first search with batches of 1 to 64 nodes, and k shortest paths;
@@ -35,6 +36,7 @@ pub mod ipl;
 pub mod latency;
 pub mod machine;
 pub mod meld;
+pub mod operators;
 pub mod page;
 pub mod plot;
 pub mod probe;

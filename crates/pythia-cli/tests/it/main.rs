@@ -9,6 +9,7 @@ mod log_folders;
 mod meld;
 mod newer_format;
 mod open_files;
+mod operators;
 mod salvage;
 mod serve;
 mod support;

@@ -11,6 +11,7 @@ mod hops;
 mod http;
 mod ipl;
 mod meld;
+mod operators;
 mod pages;
 mod queries;
 mod reachability;
@@ -34,6 +35,7 @@ use self::hops::Hops;
 use self::http::Http;
 use self::ipl::Ipl;
 use self::meld::Meld;
+use self::operators::Operators;
 use self::pages::Pages;
 use self::queries::Queries;
 use self::reachability::Reachability;
@@ -61,6 +63,7 @@ enum Workload {
     Updates(Updates),
     Meld(Meld),
     Amplification(Amplification),
+    Operators(Operators),
     Pages(Pages),
     Ipl(Ipl),
     Compact(Compact),
@@ -87,6 +90,7 @@ impl Bench {
             Workload::Updates(command) => command.run(),
             Workload::Meld(command) => command.run(),
             Workload::Amplification(command) => command.run(),
+            Workload::Operators(command) => command.run(),
             Workload::Pages(command) => command.run(),
             Workload::Ipl(command) => command.run(),
             Workload::Compact(command) => command.run(),

@@ -29,6 +29,7 @@ pub(crate) use counter::PredicateCounter;
 pub use directory::COLUMN_PAGE_BYTES;
 pub(crate) use directory::{ColumnDirectory, PageEntry};
 pub(crate) use format::{BadPage, Column};
+pub use page::minipage_places;
 pub(crate) use page::{Block, ColumnPage};
 pub(crate) use reader::{ColumnFile, PageGraphs};
 pub use writer::ColumnWriter;

@@ -40,6 +40,14 @@ struct Minipage<'a> {
     data: &'a [u8],
 }
 
+/// Returns the places of the minipages of the second, the third component and the graph in a column page; `None` if the bytes
+/// are not a column page. Does not check the seal.
+pub fn minipage_places(page: &[u8]) -> Option<[Range<usize>; 3]> {
+    ColumnPage::new(page).ok()?;
+    let bound = |number: usize| usize::from(u16_at(page, field::STARTS + 2 * number));
+    Some([0, 1, 2].map(|number| bound(number)..bound(number + 1)))
+}
+
 impl<'a> ColumnPage<'a> {
     /// Returns a view of a whole page, checksum included.
     pub(crate) fn new(bytes: &'a [u8]) -> Result<Self, BadPage> {
