@@ -10,7 +10,7 @@ use pythia_rdf::TermId;
 
 use super::directory::ColumnDirectory;
 use super::format::Column;
-use super::{ColumnFile, ColumnPage, ColumnWriter};
+use super::{ColumnFile, ColumnPage, ColumnWriter, minipage_places};
 use crate::pattern::GraphFilter;
 
 type Row = [u64; 4];
@@ -331,4 +331,18 @@ fn column_speed() {
     }
     let each = (cpu_seconds() - start) / keys.len() as f64;
     println!("find(p, a), warm: {:.2} µs", each * 1e6);
+}
+
+#[test]
+fn minipages_follow_each_other_and_a_constant_column_has_none() {
+    let storage = MemoryStorage::new();
+    // The second component ascends, the third is in no order, and the graph is the same in all rows.
+    let rows: Vec<Row> = (0..500).map(|n| [7, n, n * 7919 % 1000, 3]).collect();
+    write(&storage, &rows, 4096);
+    let bytes = storage.read_all("test.pages").expect("memory");
+    let [a, b, graph] = minipage_places(&bytes[..4096]).expect("a column page");
+    assert!(!a.is_empty() && b.len() > a.len(), "{a:?} {b:?}");
+    assert_eq!((a.end, b.end), (b.start, graph.start));
+    assert!(graph.is_empty() && graph.end <= 4096);
+    assert_eq!(minipage_places(&[0; 4096]), None);
 }
