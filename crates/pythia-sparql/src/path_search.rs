@@ -320,15 +320,7 @@ impl PathSearch {
                     other => WeightOption::Variable(variable(name, other)?),
                 });
             }
-            "priority" => match value {
-                TermPattern::NamedNode(predicate) => self.priority = Some(predicate.clone()),
-                _ => {
-                    return Err(refused(
-                        "the value of path:priority",
-                        "it is a predicate: nodes with the greatest value are visited first",
-                    ));
-                }
-            },
+            "priority" => self.priority = Some(priority(value)?),
             "missingWeight" => {
                 self.weight_optional = word(name, value, &["Skip", "Error"])? == "Skip";
             }
@@ -379,6 +371,16 @@ const OPTIONS: [&str; 19] = [
     "inverse",
     "batch",
 ];
+
+fn priority(value: &TermPattern) -> Reading<NamedNode> {
+    match value {
+        TermPattern::NamedNode(predicate) => Ok(predicate.clone()),
+        _ => Err(refused(
+            "the value of path:priority",
+            "it is a predicate: nodes with the greatest value are visited first",
+        )),
+    }
+}
 
 impl Parts {
     fn take(&mut self, pattern: &GraphPattern) -> Reading {

@@ -145,6 +145,28 @@ impl Writer<'_> {
         }
     }
 
+    /// Writes the options of weights and priorities.
+    fn order(&mut self, form: &PathsForm) {
+        match &form.weight {
+            Some((PathsPart::Expression, _)) => {
+                self.write(concat!(" ; ", option!("weight"), " ?pythia_weight"));
+            }
+            Some((_, predicate)) => self.option("weight", predicate.clone()),
+            None => {}
+        }
+        if let Some(priority) = &form.priority {
+            self.option("priority", priority.clone());
+        }
+        if form.weight_optional {
+            self.write(concat!(
+                " ; ",
+                option!("missingWeight"),
+                " ",
+                option!("Skip")
+            ));
+        }
+    }
+
     /// Writes the body of the search.
     fn search(&mut self, form: &PathsForm) {
         if let Some((PathsPart::Expression, expression)) = &form.weight {
@@ -206,24 +228,7 @@ impl Writer<'_> {
                 self.option(name, number.clone());
             }
         }
-        match &form.weight {
-            Some((PathsPart::Expression, _)) => {
-                self.write(concat!(" ; ", option!("weight"), " ?pythia_weight"));
-            }
-            Some((_, predicate)) => self.option("weight", predicate.clone()),
-            None => {}
-        }
-        if let Some(priority) = &form.priority {
-            self.option("priority", priority.clone());
-        }
-        if form.weight_optional {
-            self.write(concat!(
-                " ; ",
-                option!("missingWeight"),
-                " ",
-                option!("Skip")
-            ));
-        }
+        self.order(form);
         self.write(" . ");
         match &form.filter {
             Some((PathsPart::Group, pattern)) => {

@@ -11,7 +11,9 @@ use super::operators::{
     Slice, Sort,
 };
 use super::path_search::PathSearch;
-use super::step::{Access, GraphPosition, PathGraph, Position, SlotPattern, Step, StepKind};
+use super::step::{
+    Access, GraphPosition, PathGraph, PathStep, Position, SlotPattern, Step, StepKind,
+};
 use crate::explain::{Explainer, PlanNode};
 
 impl Operator {
@@ -253,31 +255,7 @@ pub(crate) fn describe_steps(
                     .collect(),
                 ..PlanNode::new("Union", "")
             },
-            StepKind::Path(path) => {
-                let [s, o] = [path.subject, path.object].map(position);
-                let counted = path
-                    .counted
-                    .map(|slot| format!(" (counting {})", name(slot)));
-                let counted = counted.unwrap_or_default();
-                let graph = match path.graph {
-                    PathGraph::Merged => " in the merged graphs",
-                    _ => "",
-                };
-                let detail = format!("{s} {} {o}{graph}{counted}", path.text);
-                match path.attribute {
-                    Some(attribute) => {
-                        let end = match path.subject {
-                            Position::New(_) => &s,
-                            _ => &o,
-                        };
-                        let predicate = explainer.term(attribute.predicate);
-                        let value = position(attribute.value);
-                        let detail = format!("{detail} . {end} {predicate} {value}");
-                        PlanNode::new("Cached path", detail)
-                    }
-                    None => PlanNode::new("Path", detail),
-                }
-            }
+            StepKind::Path(path) => describe_path(path, &position, &name, explainer),
             StepKind::Reachable(path) => {
                 let [from, to] = [path.from, path.to].map(position);
                 let detail = format!("{from} {} {to}", path.text);
@@ -299,6 +277,38 @@ pub(crate) fn describe_steps(
         node
     };
     steps.iter().map(explain_one).collect()
+}
+
+/// Describes a path, and the attribute of its end that is joined with it.
+fn describe_path(
+    path: &PathStep,
+    position: &impl Fn(Position) -> String,
+    name: &impl Fn(usize) -> String,
+    explainer: &Explainer<'_>,
+) -> PlanNode {
+    let [s, o] = [path.subject, path.object].map(position);
+    let counted = path
+        .counted
+        .map(|slot| format!(" (counting {})", name(slot)));
+    let graph = match path.graph {
+        PathGraph::Merged => " in the merged graphs",
+        PathGraph::One(_) | PathGraph::Slot(_) => "",
+    };
+    let counted = counted.unwrap_or_default();
+    let detail = format!("{s} {} {o}{graph}{counted}", path.text);
+    let Some(attribute) = path.attribute else {
+        return PlanNode::new("Path", detail);
+    };
+    let end = match path.subject {
+        Position::New(_) => s,
+        Position::Bound(_) | Position::Constant(_) => o,
+    };
+    let predicate = explainer.term(attribute.predicate);
+    let value = position(attribute.value);
+    PlanNode::new(
+        "Cached path",
+        format!("{detail} . {end} {predicate} {value}"),
+    )
 }
 
 /// Describes which matches a step takes.

@@ -15,11 +15,11 @@ const LINES_MAX: usize = 70;
 const LONGER: &[(&str, &str, usize)] = &[
     ("report.rs", "paper_table", 72),
     ("stats.rs", "print_text", 109),
-    ("describe.rs", "describe_steps", 119),
+    ("describe.rs", "describe_steps", 101),
     ("join.rs", "hash_join", 72),
-    ("path_search.rs", "read", 71),
-    ("path_search.rs", "set", 71),
-    ("paths.rs", "search", 88),
+    ("path_search.rs", "read", 72),
+    ("path_search.rs", "set", 72),
+    ("paths.rs", "search", 74),
     ("render.rs", "requests", 72),
 ];
 
