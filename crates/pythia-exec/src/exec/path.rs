@@ -286,7 +286,10 @@ impl PropertyPath {
     ) -> Result<(), QueryError> {
         let nodes: Vec<TermId> = starts.iter().map(|(node, _)| *node).collect();
         let Some(mut reached) = self.search_from(graphs, &nodes)? else {
-            return self.ends_of_closure(starts, found);
+            if self.closure_has_values()? {
+                return self.ends_of_closure(starts, found);
+            }
+            return self.find_ends(graphs, starts, found);
         };
         if self.path.counted.is_some() {
             for ((_, rows), &count) in starts.iter().zip(reached.counts()) {
@@ -354,7 +357,24 @@ impl PropertyPath {
         Ok(())
     }
 
-    /// Does the same with the closure of whole predicates.
+    /// Reads the values at all ends of the closure of whole predicates, if an attribute is asked for. Returns false, and goes
+    /// back to searches, if memory does not suffice for them.
+    fn closure_has_values(&mut self) -> Result<bool, QueryError> {
+        if let (None, Whole::Read(closure)) = (&self.values_of_closure, &self.whole) {
+            let nodes = (0..closure.nodes()).map(|place| closure.node(place));
+            match self.values_beside(|| nodes.collect()) {
+                Ok(values) => self.values_of_closure = values,
+                Err(QueryError::Memory(_)) => {
+                    self.whole = Whole::Unavailable;
+                    return Ok(false);
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(true)
+    }
+
+    /// Does the same as [`Self::find_ends`] with the closure of whole predicates.
     fn ends_of_closure(
         &mut self,
         starts: &[(TermId, Vec<u32>)],
@@ -375,10 +395,6 @@ impl PropertyPath {
         starts: &[(TermId, Vec<u32>)],
         found: &mut Joined<u32>,
     ) -> Result<(), QueryError> {
-        if self.values_of_closure.is_none() {
-            let nodes = (0..closure.nodes()).map(|place| closure.node(place));
-            self.values_of_closure = self.values_beside(|| nodes.collect())?;
-        }
         let counted = self.path.counted.is_some();
         for (start, rows) in starts {
             let count;

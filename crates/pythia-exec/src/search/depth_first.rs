@@ -9,6 +9,9 @@ use super::frontier::{Frontier, Space};
 use super::remaining::Remaining;
 use crate::error::QueryError;
 
+/// Maximum number of walkers: more than a device serves at once.
+const WALKERS_MAX: usize = 256;
+
 /// The walkers of a search, or the single frontier of a search in another order.
 pub(crate) struct Walkers {
     walkers: Vec<Frontier>,
@@ -23,7 +26,7 @@ impl Walkers {
     pub(crate) fn new(first: Frontier, most: usize) -> Self {
         Self {
             walkers: vec![first],
-            most,
+            most: most.min(WALKERS_MAX),
             last: 0,
         }
     }
@@ -52,19 +55,27 @@ impl Walkers {
             if self.walkers.len() == 1 {
                 return Ok(None);
             }
-            self.walkers.remove(self.last);
+            let ended = self.walkers.remove(self.last);
+            self.walkers[0].take_over(&ended);
             // The walker that follows has taken its place.
             self.last = (self.last + self.walkers.len() - 1) % self.walkers.len();
         }
     }
 
-    /// Reads the nodes that the walkers are to extend, if the next walker's has not been read.
+    /// Reads the nodes that the walkers are to extend, if the next walker's has not been read; and those that they would
+    /// extend after these, while the batch has room.
     fn read(&mut self, space: &mut Space) -> Result<(), QueryError> {
         if self.last().unread(space).is_none() {
             return Ok(());
         }
         let walkers = self.walkers.iter();
-        let nodes: Vec<u32> = walkers.filter_map(|walker| walker.unread(space)).collect();
+        let mut nodes: Vec<u32> = walkers.filter_map(|walker| walker.unread(space)).collect();
+        for walker in &mut self.walkers {
+            if nodes.len() >= space.batch_nodes {
+                break;
+            }
+            walker.add_best_unread(&mut nodes, space);
+        }
         space.graph.read(self.last().is_backward(), &nodes)
     }
 

@@ -263,6 +263,11 @@ impl Frontier {
         Ok(Some(split))
     }
 
+    /// Charges what another search charged for all, which has ended.
+    pub(crate) fn take_over(&mut self, ended: &Self) {
+        self.holds_product |= ended.holds_product;
+    }
+
     /// Returns whether edges are followed backward.
     pub(crate) fn is_backward(&self) -> bool {
         self.course.backward
@@ -468,7 +473,8 @@ impl Frontier {
             return Ok(());
         }
         if !space.graph.has(backward, step.node) {
-            let nodes = self.best_unread(step.node, space);
+            let mut nodes = vec![step.node];
+            self.add_best_unread(&mut nodes, space);
             space.graph.read(backward, &nodes)?;
         }
         if self.course.restrictor != Restrictor::Walk {
@@ -548,9 +554,8 @@ impl Frontier {
         });
     }
 
-    /// Returns the node and the next best nodes in the queue whose edges have not been read.
-    fn best_unread(&mut self, node: u32, space: &Space) -> Vec<u32> {
-        let mut nodes = vec![node];
+    /// Adds the next best nodes in the queue whose edges have not been read, up to the size of a batch.
+    pub(crate) fn add_best_unread(&mut self, nodes: &mut Vec<u32>, space: &Space) {
         let mut looked_at = Vec::new();
         while nodes.len() < space.batch_nodes && looked_at.len() < LOOKED_AT * space.batch_nodes {
             let Some(entry) = self.queue.pop() else {
@@ -565,7 +570,6 @@ impl Frontier {
         }
         let looked_at = looked_at.into_iter().rev();
         looked_at.for_each(|entry| self.queue.push(entry));
-        nodes
     }
 
     /// Returns whether a simple path has returned to its start.
@@ -618,8 +622,9 @@ impl Frontier {
         };
         let steps = self.steps.capacity() * size_of::<Step>();
         let queue = self.queue.bytes();
+        let visits = self.visits.capacity() * 48;
         self.held
-            .set(states + steps + queue + self.visits.capacity() * 48)
+            .set(states + steps + queue + visits + self.chain.bytes())
     }
 }
 
@@ -678,6 +683,12 @@ impl Chain {
             self.nodes.insert(step.node);
             self.steps.push((number, step));
         }
+    }
+
+    /// Returns the approximate number of bytes held.
+    fn bytes(&self) -> usize {
+        let taken = self.edges.capacity() * size_of::<Taken>();
+        self.steps.capacity() * size_of::<(u32, Step)>() + self.nodes.capacity() * 5 + taken
     }
 
     /// Leaves the steps with higher numbers, which will be reused.

@@ -13,7 +13,7 @@ use pythia_store::store::{Change, optimize};
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 
-use crate::support::{analyze, ours, stored};
+use crate::support::{analyze, answer_of, ours, stored};
 
 /// The data without anything added, and with reachability labels of `http://e/<name>`.
 fn databases(nquads: &str, labelled: &[&str]) -> [Database; 2] {
@@ -338,6 +338,40 @@ fn cached_attributes_are_joined_with_whole_closures() {
         let (found, plan) = analyze(&cached, &query);
         assert_eq!(found, expected);
         assert!(uses(&plan, "Cached path"), "{plan}");
+    }
+}
+
+/// The values at all ends of a closure take more memory than there is, those of a few searches do not.
+#[test]
+fn values_that_exceed_the_memory_are_read_search_by_search() {
+    const VALUES: usize = 60;
+    let mut text = String::new();
+    for i in 0..600 {
+        let line = |p: &str, o: String| format!("<http://e/n{i}> <http://e/{p}> {o} .\n");
+        let next = i / 20 * 20 + (i + 1) % 20;
+        text += &line("p", format!("<http://e/n{next}>"));
+        text += &line("of", format!("<http://e/set{}>", i % 2));
+        for value in 0..VALUES {
+            text += &line("q", format!("\"{i} {value}\""));
+        }
+    }
+    for i in 600..60_000 {
+        text += &format!("<http://e/n{i}> <http://e/q> \"{}\" .\n", i % 3);
+    }
+    let [_, cached] = with_cached(&text, &["q"]);
+    let query = "PREFIX e: <http://e/> SELECT (COUNT(*) AS ?n) {
+        { SELECT ?s { ?s e:of e:set1 } } ?s e:p+ ?o . ?o e:q ?v }";
+    for memory_bytes in [None, Some(1 << 19)] {
+        let options = QueryOptions {
+            memory_bytes,
+            ..QueryOptions::default()
+        };
+        let prepared = cached.prepare(query, &options).unwrap();
+        let plan = prepared.plan();
+        assert!(uses(&plan, "Cached path"), "{plan}");
+        let found = answer_of(prepared.execute().unwrap()).unwrap();
+        let count = 300 * 20 * VALUES;
+        assert!(found.lines[0].contains(&count.to_string()), "{found:?}");
     }
 }
 

@@ -119,6 +119,10 @@ impl Operators {
     }
 
     fn options(&self, folder: PathBuf) -> Result<operators::Options> {
+        if self.device_seconds <= 0.0 {
+            let message = "--device-seconds: the device is measured for some time";
+            return Err(UsageError(message.to_owned()).into());
+        }
         Ok(operators::Options {
             folder,
             parts: self.parts.iter().copied().map(Into::into).collect(),

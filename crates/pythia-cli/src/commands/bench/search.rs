@@ -17,7 +17,7 @@ use crate::output::show;
 /// the k shortest paths from corner to corner, warm.
 ///
 ///   pythia bench search --side 224
-///   pythia bench search --side 4500 --batches 1,32    # a store of more than 1 GB
+///   pythia bench search --side 6000 --batches 1,32    # a store of more than 1 GB
 #[derive(Args)]
 #[command(verbatim_doc_comment)]
 pub(super) struct Search {

@@ -35,6 +35,7 @@ impl EndValues {
         };
         let governor = context.governor();
         let (mut held, mut pairs) = (Held::new(governor), Vec::new());
+        let mut distinct = EXPAND_NODES;
         let mut working = Working::new(governor);
         for step in closure.steps {
             let Edges::Predicate(predicate) = step.edges else {
@@ -51,10 +52,14 @@ impl EndValues {
                 working.set(links.bytes())?;
                 held.set((pairs.capacity() + links.len()) * size_of::<(u64, u64)>())?;
                 pairs.extend(links.other.into_iter().zip(links.graph));
+                // Many edges may lead to the same ends.
+                if pairs.len() >= 2 * distinct {
+                    sort_distinct(&mut pairs);
+                    distinct = pairs.len().max(EXPAND_NODES);
+                }
             }
         }
-        pairs.sort_unstable();
-        pairs.dedup();
+        sort_distinct(&mut pairs);
         held.set(pairs.capacity() * size_of::<(u64, u64)>())?;
         Ok(Self { pairs, _held: held })
     }
@@ -65,4 +70,9 @@ impl EndValues {
         let count = self.pairs[first..].partition_point(|pair| pair.0 == end);
         &self.pairs[first..first + count]
     }
+}
+
+fn sort_distinct(pairs: &mut Vec<(u64, u64)>) {
+    pairs.sort_unstable();
+    pairs.dedup();
 }

@@ -150,6 +150,34 @@ fn priorities_say_which_nodes_come_first() {
     assert_eq!(ends[0].split('\t').nth(1), Some("c"), "{ends:?}");
 }
 
+/// The pages of a hub's neighbours are read in batches, although each is the end of its own paths.
+#[test]
+fn all_paths_through_a_hub_read_ahead() {
+    let mut text = String::new();
+    for i in 0..400 {
+        text += &format!("<http://e/hub> <http://e/p> <http://e/n{i}> .\n");
+        for value in 0..400 {
+            text += &format!("<http://e/n{i}> <http://e/v> \"{value} of {i}\" .\n");
+        }
+    }
+    let database = database(&text);
+    let batches = [1, 32].map(|batch| {
+        database.clear_cache().unwrap();
+        let before = database.counters();
+        let query = format!(
+            "SELECT ?e {{ SERVICE path:search {{ :hub :p+ ?e . [] path:mode path:All ;
+                 path:restrictor path:Acyclic ; path:batch {batch} }} }}"
+        );
+        assert_eq!(lines(&database, &query).len(), 400);
+        database
+            .counters()
+            .since(&before)
+            .group("spo")
+            .device_batches
+    });
+    assert!(batches[0] >= 2 * batches[1], "{batches:?}");
+}
+
 #[test]
 fn filters_are_on_edges_and_the_nodes_they_join() {
     let database = data();
