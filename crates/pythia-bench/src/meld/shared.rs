@@ -1,4 +1,4 @@
-//! What executors and the melder share: the log, in memory and perhaps on a device, and the last states.
+//! State that executors and the melder share: the log, in memory and perhaps on a device, and the last states.
 
 use std::collections::VecDeque;
 use std::path::Path;

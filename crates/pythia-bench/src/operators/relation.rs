@@ -251,7 +251,7 @@ pub(super) struct Reader<'s> {
     /// Gaps of up to this number of bytes are read, too.
     bridge_bytes: u64,
     buffer: AlignedBuffer,
-    /// What the buffer has: ascending places in the file, and where they begin in the buffer.
+    /// Places in the file that the buffer holds, ascending, each with its beginning in the buffer.
     extents: Vec<(Range<u64>, usize)>,
     /// Device reads so far.
     pub(super) reads: u64,

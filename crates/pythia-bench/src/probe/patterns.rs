@@ -105,7 +105,7 @@ impl Profile {
     /// Computes the energy of a probe's runs. `begin` is the time in the trace at which the probe began.
     ///
     /// # Errors
-    /// If the trace ends before the runs do, or begins after them.
+    /// An error if the trace ends before the runs do, or begins after them.
     pub fn new(
         trace: &Trace,
         shunt: &Shunt,
