@@ -5,6 +5,8 @@
 //!
 //! Each partial path belongs to one walker, so each path is found once. The order of paths depends on the number of walkers.
 
+use rustc_hash::FxHashSet;
+
 use super::frontier::{Frontier, Space};
 use super::remaining::Remaining;
 use crate::error::QueryError;
@@ -69,7 +71,7 @@ impl Walkers {
             return Ok(());
         }
         let walkers = self.walkers.iter();
-        let mut nodes: Vec<u32> = walkers.filter_map(|walker| walker.unread(space)).collect();
+        let mut nodes: FxHashSet<u32> = walkers.filter_map(|walker| walker.unread(space)).collect();
         for walker in &mut self.walkers {
             if nodes.len() >= space.batch_nodes {
                 break;

@@ -12,7 +12,7 @@ use std::sync::Arc;
 use oxrdf::Term;
 use pythia_rdf::{TermId, TermKind};
 use pythia_store::{End, Expansion};
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::cost::Cost;
 use crate::error::QueryError;
@@ -64,8 +64,6 @@ pub(crate) struct Graph {
     /// The priorities of nodes, where they have been read.
     priorities: Vec<Option<Cost>>,
     held: Held,
-    /// Numbers of nodes and of batches read.
-    pub(crate) read: (u64, u64),
 }
 
 impl Lists {
@@ -109,7 +107,6 @@ impl Graph {
             lists: Default::default(),
             priorities: Vec::new(),
             held: Held::new(context.governor()),
-            read: (0, 0),
         }
     }
 
@@ -195,16 +192,17 @@ impl Graph {
     }
 
     /// Reads the lists of nodes, with one batch for each direction that the path expression follows.
-    pub(crate) fn read(&mut self, backward: bool, nodes: &[u32]) -> Result<(), QueryError> {
+    pub(crate) fn read(
+        &mut self,
+        backward: bool,
+        nodes: &FxHashSet<u32>,
+    ) -> Result<(), QueryError> {
         let Some(source) = self.source.clone() else {
             return Ok(());
         };
         self.context.check()?;
-        self.read.0 += nodes.len() as u64;
-        self.read.1 += 1;
-        let mut nodes = nodes.to_vec();
+        let mut nodes: Vec<u32> = nodes.iter().copied().collect();
         nodes.sort_unstable_by_key(|&node| self.id(node));
-        nodes.dedup();
         let mut raw = Vec::new();
         for inverse in [false, true] {
             self.expand(&source, backward, inverse, &nodes, &mut raw)?;

@@ -473,7 +473,7 @@ impl Frontier {
             return Ok(());
         }
         if !space.graph.has(backward, step.node) {
-            let mut nodes = vec![step.node];
+            let mut nodes = FxHashSet::from_iter([step.node]);
             self.add_best_unread(&mut nodes, space);
             space.graph.read(backward, &nodes)?;
         }
@@ -555,7 +555,7 @@ impl Frontier {
     }
 
     /// Adds the next best nodes in the queue whose edges have not been read, up to the size of a batch.
-    pub(crate) fn add_best_unread(&mut self, nodes: &mut Vec<u32>, space: &Space) {
+    pub(crate) fn add_best_unread(&mut self, nodes: &mut FxHashSet<u32>, space: &Space) {
         let mut looked_at = Vec::new();
         while nodes.len() < space.batch_nodes && looked_at.len() < LOOKED_AT * space.batch_nodes {
             let Some(entry) = self.queue.pop() else {
@@ -564,7 +564,7 @@ impl Frontier {
             let step = self.step(entry.step);
             let last = self.course.length_max == Some(step.length);
             if !last && !space.graph.has(self.course.backward, step.node) {
-                nodes.push(step.node);
+                nodes.insert(step.node);
             }
             looked_at.push(entry);
         }

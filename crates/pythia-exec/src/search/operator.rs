@@ -7,7 +7,7 @@ use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
 use oxrdf::{Literal, Term};
 use pythia_rdf::TermId;
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::cost::Cost;
 use super::edges::{EdgeColumns, Graph};
@@ -205,9 +205,10 @@ impl Searcher {
         if !space.graph.has(false, start) {
             // Read in one batch with the next starts.
             let next = self.groups.iter().take(space.batch_nodes - 1);
-            let mut nodes: Vec<u32> = next.map(|next| space.graph.number(next.start)).collect();
+            let mut nodes: FxHashSet<u32> =
+                next.map(|next| space.graph.number(next.start)).collect();
             nodes.retain(|&node| !space.graph.has(false, node));
-            nodes.push(start);
+            nodes.insert(start);
             space.graph.read(false, &nodes)?;
         }
         let ends = match &group.ends {
