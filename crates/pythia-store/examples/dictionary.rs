@@ -26,6 +26,7 @@ const LOOKUPS: usize = 200_000;
 const BATCH: usize = 200;
 const WRITES: usize = 4;
 const COLD_ROUNDS: usize = 25;
+const NEW_TERMS: usize = 10_000;
 
 /// Seconds of processor time this process has used: on a busy machine the clock says little.
 fn cpu_seconds() -> f64 {
@@ -101,7 +102,7 @@ fn measure(terms: &[OwnedKey], key_bytes: usize, page_bytes: usize) -> Result<()
     for _ in 0..WRITES {
         let storage = MemoryStorage::new();
         let pages = PageWriter::new(storage.create("dictionary.pages")?, page_bytes);
-        let mut writer = DictionaryWriter::new(pages, 1)?;
+        let mut writer = DictionaryWriter::new(pages, 1, true)?;
         for term in terms {
             writer.push(term.as_key())?;
         }
@@ -131,14 +132,38 @@ fn measure(terms: &[OwnedKey], key_bytes: usize, page_bytes: usize) -> Result<()
     copy.append(&storage.read_all("dictionary.pages")?)?;
     copy.sync()?;
     let budget_bytes = 2 * file_bytes as usize + (64 << 20);
-    let open = |storage: Arc<dyn Storage>| -> Result<Dictionary, Failure> {
+    let open = |storage: Arc<dyn Storage>| -> Result<(Arc<BufferPool>, Dictionary), Failure> {
         let pool = BufferPool::new(storage, budget_bytes);
         let file = pool.open("dictionary.pages", page_bytes, "dictionary")?;
-        Ok(Dictionary::new(file, directory.clone())?)
+        Ok((pool, Dictionary::new(file, directory.clone())?))
     };
-    read(&open(Arc::new(storage))?, terms)?;
+    read(&open(Arc::new(storage))?.1, terms)?;
     let device: Arc<dyn Storage> = Arc::new(device);
-    read_cold(|| open(device.clone()))
+    read_cold(|| Ok(open(device.clone())?.1))?;
+    let (pool, dictionary) = open(device)?;
+    find_new(&pool, &dictionary, terms)
+}
+
+/// Looks up terms that are not there, spread over all kinds.
+fn find_new(pool: &BufferPool, dictionary: &Dictionary, terms: &[OwnedKey]) -> Result<(), Failure> {
+    let mut new: Vec<OwnedKey> = Vec::new();
+    for number in 1..=NEW_TERMS as u64 {
+        let hash = number.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 20;
+        let mut term = terms[hash as usize % terms.len()].clone();
+        term.bytes.extend_from_slice(b"-new");
+        new.push(term);
+    }
+    let keys: Vec<TermKey<'_>> = new.iter().map(OwnedKey::as_key).collect();
+    let started = Instant::now();
+    dictionary.find_batch(&keys)?;
+    let elapsed = started.elapsed().as_secs_f64() * 1e3;
+    let read = pool.counters();
+    println!(
+        "      cold, {NEW_TERMS} new terms: {elapsed:.1} ms, {} entry pages, {} filter pages",
+        read.group("dictionary").device_pages,
+        read.group("filter").device_pages,
+    );
+    Ok(())
 }
 
 /// The clock here, since it is the device that works.

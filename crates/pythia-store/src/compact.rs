@@ -155,7 +155,7 @@ struct Compaction<'r> {
 /// The destination of a new dictionary's terms.
 enum NewTerms {
     /// The device.
-    Written(DictionaryWriter),
+    Written(Box<DictionaryWriter>),
     /// None, as they are already written; the next rank of each kind.
     Finished(Box<DictionaryDirectory>, [u64; TermKind::DICTIONARY.len()]),
 }
@@ -212,7 +212,7 @@ impl Compaction<'_> {
     fn dictionary(&self, used: &UsedTerms) -> Result<(DictionaryDirectory, IdMapping), StoreError> {
         let mut out = match self.unfinished.dictionary()? {
             Some(directory) => NewTerms::Finished(Box::new(directory), Default::default()),
-            None => NewTerms::Written(self.writer.dictionary(self.options.threads)?),
+            None => NewTerms::Written(Box::new(self.writer.dictionary(self.options.threads)?)),
         };
         let mut mapping = MappingBuilder::new(used);
         let mut new = MergedTerms::new(self.runs)?;

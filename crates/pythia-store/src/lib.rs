@@ -12,6 +12,7 @@ mod error;
 pub mod folders;
 mod gallop;
 pub mod graph;
+mod hashes;
 mod isolation;
 pub mod load;
 mod locks;

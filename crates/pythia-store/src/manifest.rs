@@ -30,12 +30,12 @@ pub use segment::{ManifestFile, SegmentEntry, SegmentId};
 /// The format of stores by earlier programs, whose segment has its dictionary among its files, without a log and without
 /// auxiliary files.
 pub const FORMAT_VERSION: u32 = 2;
-/// The format of stores that this program has written: directories are on pages of their files.
-pub const FORMAT_DIRECTORY_PAGES: u32 = 7;
+/// The format of stores that this program has written: dictionaries have filter pages.
+pub const FORMAT_WRITTEN: u32 = 8;
 /// The formats that this program reads. Format 1 had no characteristic sets; 3 was that of stores with auxiliary files,
 /// 4 of those with a log, 5 of those with log folders outside the store or an archive; since 6 the dictionary has a folder
-/// of its own, so that a compaction can keep it, and segments have the order GPSO.
-pub const FORMATS_READ: std::ops::RangeInclusive<u32> = 1..=FORMAT_DIRECTORY_PAGES;
+/// of its own, so that a compaction can keep it, and segments have the order GPSO; since 7 directories are on pages of their files.
+pub const FORMATS_READ: std::ops::RangeInclusive<u32> = 1..=FORMAT_WRITTEN;
 /// The manifest's name in the store.
 pub const MANIFEST_NAME: &str = "MANIFEST";
 /// A file that exists while a segment is being written. Without a manifest beside it, it shows that the files are
@@ -122,16 +122,16 @@ pub struct Manifest {
     pub quads: u64,
     /// Its files.
     pub files: Vec<ManifestFile>,
-    /// The dictionary; makes the format [`FORMAT_DIRECTORY_PAGES`]. `None`: it is among the files of the segment.
+    /// The dictionary; makes the format [`FORMAT_WRITTEN`]. `None`: it is among the files of the segment.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub dictionary: Option<DictionaryEntry>,
-    /// Auxiliary files of the segment; make the format [`FORMAT_DIRECTORY_PAGES`].
+    /// Auxiliary files of the segment; make the format [`FORMAT_WRITTEN`].
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub auxiliary: Vec<AuxiliaryEntry>,
     /// Runs of changes on top of the segment.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub runs: Vec<RunEntry>,
-    /// The log; makes the format [`FORMAT_DIRECTORY_PAGES`].
+    /// The log; makes the format [`FORMAT_WRITTEN`].
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub log: Option<LogEntry>,
 }
@@ -174,7 +174,7 @@ impl Manifest {
     /// Returns the format that tells older programs whether they can read the store.
     pub fn format_needed(&self) -> u32 {
         match self.dictionary.is_some() || self.log.is_some() || !self.auxiliary.is_empty() {
-            true => FORMAT_DIRECTORY_PAGES,
+            true => FORMAT_WRITTEN,
             false => FORMAT_VERSION,
         }
     }
@@ -359,7 +359,7 @@ mod tests {
         let Err(StoreError::Format { found, supported }) = error else {
             panic!("{error:?}");
         };
-        assert_eq!((found, supported), (newer, FORMAT_DIRECTORY_PAGES));
+        assert_eq!((found, supported), (newer, FORMAT_WRITTEN));
     }
 
     /// As written by a program that knew no identities.
@@ -372,10 +372,7 @@ mod tests {
         let checksum = crc32c::crc32c(body.as_bytes());
         let old = Manifest::from_bytes(format!("{body}{checksum:08x}\n").as_bytes());
         let mut old = old.expect("format 4 is read");
-        assert_eq!(
-            (old.format, old.format_needed()),
-            (4, FORMAT_DIRECTORY_PAGES)
-        );
+        assert_eq!((old.format, old.format_needed()), (4, FORMAT_WRITTEN));
         let log = old.log.as_mut().expect("it has a log");
         let folder = |path: &str, id| LogFolder {
             path: path.to_owned(),

@@ -152,7 +152,7 @@ fn codings() -> Vec<(&'static str, MakeCoder)> {
 fn stored_bytes(terms: &[OwnedKey]) -> Result<usize, Failure> {
     let storage = MemoryStorage::new();
     let pages = PageWriter::new(storage.create("dictionary.pages")?, PAGE_BYTES);
-    let mut writer = DictionaryWriter::new(pages, 1)?;
+    let mut writer = DictionaryWriter::new(pages, 1, true)?;
     for term in terms {
         writer.push(term.as_key())?;
     }

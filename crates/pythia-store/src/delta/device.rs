@@ -23,6 +23,7 @@ use pythia_rdf::{OwnedKey, TermId, TermKey, TermKind};
 
 use crate::StoreError;
 use crate::delta::{KindCounts, Quad};
+use crate::hashes::hash_of;
 use crate::manifest::{ADDED, REMOVED, RunEntry, SegmentEntry};
 use crate::pattern::{End, GraphFilter, Order, QuadPattern};
 use crate::scan;
@@ -43,7 +44,7 @@ pub use terms::{RunTermsWriter, TermCursor};
 pub use writer::{DeviceRunWriter, EachTerm, RunOrderWriter, WrittenOrder, write_run};
 
 pub use filter::{FilterBuilder, StoredFilter};
-pub(crate) use filter::{filter_bytes, hash_of, members_max};
+pub(crate) use filter::{filter_bytes, members_max};
 use terms::RunTerms;
 pub(crate) use writer::add_edge;
 

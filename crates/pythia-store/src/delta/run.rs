@@ -9,7 +9,8 @@ use std::sync::Arc;
 
 use pythia_rdf::TermId;
 
-use super::device::{FilterBuilder, StoredFilter, add_edge, hash_of};
+use super::device::{FilterBuilder, StoredFilter, add_edge};
+use crate::hashes::hash_of;
 use crate::pattern::{Component, End, GraphFilter, Order, QuadPattern};
 
 /// Bytes of a row in one order.

@@ -18,12 +18,14 @@ use crate::directory_pages::{Held, Place};
 
 /// The bit of the page size, in the stored form, that says that there are directory pages.
 const ON_PAGES: u32 = 1 << 31;
+/// The bit that says that there are filter pages.
+const HAS_FILTERS: u32 = 1 << 30;
 
 /// The in-memory part of a dictionary, made by [`DictionaryWriter`](super::DictionaryWriter).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DictionaryDirectory {
     page_bytes: usize,
-    /// Pages of entries and overflow.
+    /// Pages of entries, overflow and filters.
     page_count: u64,
     kinds: [KindDirectory; KIND_COUNT],
     tables: Vec<SymbolTable>,
@@ -49,6 +51,17 @@ pub(super) struct KindDirectory {
     first_ranks: Vec<u64>,
     /// The separators of these entry pages.
     separators: Separators,
+    /// The filter pages, in order: together they have all entry pages, or there is none.
+    filters: Vec<FilterPlace>,
+}
+
+/// A filter page.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct FilterPlace {
+    /// Index of its first entry page.
+    first_index: usize,
+    /// Page number in the file.
+    number: u64,
 }
 
 /// The directory of a dictionary that is being written.
@@ -65,6 +78,8 @@ pub(super) struct OpenKind {
     directory: KindDirectory,
     open: OpenDirectoryPage,
     pages: Vec<Vec<u8>>,
+    /// Number of entry pages that have a filter page.
+    filtered_pages: usize,
 }
 
 /// Size of one kind's part of the dictionary.
@@ -78,6 +93,8 @@ pub struct KindStatistics {
     pub entry_pages: u64,
     /// Pages that continue keys longer than a page.
     pub overflow_pages: u64,
+    /// Pages of filters.
+    pub filter_pages: u64,
 }
 
 /// An entry page, as recorded in the directory.
@@ -97,14 +114,15 @@ impl DictionaryDirectory {
         self.page_bytes
     }
 
-    /// Returns the number of pages of entries and overflow.
+    /// Returns the number of pages of entries, overflow and filters.
     pub fn page_count(&self) -> u64 {
         self.page_count
     }
 
-    /// Returns whether there are directory pages.
-    pub(crate) fn is_on_pages(&self) -> bool {
-        matches!(self.place, Place::File(_))
+    /// Returns whether it is of the form that this program writes: with directory pages, and filter pages for all entry pages.
+    pub(crate) fn is_of_newest_format(&self) -> bool {
+        let is_filtered = |kind: &KindDirectory| kind.filters.is_empty() == (kind.entry_pages == 0);
+        matches!(self.place, Place::File(_)) && self.kinds.iter().all(is_filtered)
     }
 
     /// Returns the number of pages of the file, directory pages included.
@@ -135,6 +153,7 @@ impl DictionaryDirectory {
             key_bytes: kind.key_bytes,
             entry_pages: kind.entry_pages as u64,
             overflow_pages: kind.overflow_pages,
+            filter_pages: kind.filters.len() as u64,
         }
     }
 
@@ -145,10 +164,10 @@ impl DictionaryDirectory {
 
     /// Returns the bytes of memory of the directory.
     pub fn memory_bytes(&self) -> usize {
-        let kinds = self
-            .kinds
-            .iter()
-            .map(|kind| kind.first_ranks.len() * 16 + kind.separators.memory_bytes());
+        let kinds = self.kinds.iter().map(|kind| {
+            let firsts = (kind.first_ranks.len() + kind.filters.len()) * 16;
+            firsts + kind.separators.memory_bytes()
+        });
         let tables = self.tables.len() * SymbolTable::MEMORY_BYTES;
         kinds.sum::<usize>() + tables + self.place.memory_bytes()
     }
@@ -176,7 +195,9 @@ impl DictionaryDirectory {
     /// Appends the directory's bytes.
     pub fn encode(&self, writer: &mut ByteWriter) {
         let page_bytes = u32::try_from(self.page_bytes).expect("pages of at most 64 KiB");
-        writer.u32(page_bytes | ON_PAGES);
+        let has_filters = self.kinds.iter().any(|kind| !kind.filters.is_empty());
+        let filters = if has_filters { HAS_FILTERS } else { 0 };
+        writer.u32(page_bytes | ON_PAGES | filters);
         writer.u64(self.page_count);
         writer.varint(self.tables.len() as u64);
         for table in &self.tables {
@@ -185,6 +206,9 @@ impl DictionaryDirectory {
         for (kind, directory) in TermKind::DICTIONARY.iter().zip(&self.kinds) {
             writer.u8(*kind as u8);
             directory.encode(writer);
+            if has_filters {
+                directory.encode_filters(writer);
+            }
         }
     }
 
@@ -192,7 +216,7 @@ impl DictionaryDirectory {
     /// it is consistent.
     pub fn decode(reader: &mut ByteReader<'_>) -> Result<Self, StoreError> {
         let size = reader.u32()?;
-        let page_bytes = (size & !ON_PAGES) as usize;
+        let page_bytes = (size & !(ON_PAGES | HAS_FILTERS)) as usize;
         if !(PAGE_BYTES_MIN..=PAGE_BYTES_MAX).contains(&page_bytes) {
             return Err(reader.corrupt("a dictionary page size of 4 to 64 KiB before this place"));
         }
@@ -220,9 +244,10 @@ impl DictionaryDirectory {
                 return Err(reader.corrupt("the dictionary kinds in id order"));
             }
             *slot = KindDirectory::decode(reader, directory_pages)?;
-            pages = pages
-                .saturating_add(slot.entry_pages as u64)
-                .saturating_add(slot.overflow_pages);
+            if size & HAS_FILTERS != 0 {
+                slot.decode_filters(reader, page_count)?;
+            }
+            pages = pages.saturating_add(slot.file_pages());
             directory_pages += slot.first_ranks.len();
         }
         if pages != page_count {
@@ -273,6 +298,16 @@ impl OpenDirectory {
         directory.overflow_pages += u64::from(overflow_pages);
     }
 
+    /// Adds the filter page of the next entry pages.
+    pub(super) fn add_filter(&mut self, kind: TermKind, number: u64, entry_pages: usize) {
+        let kind = self.kind(kind);
+        kind.directory.filters.push(FilterPlace {
+            first_index: kind.filtered_pages,
+            number,
+        });
+        kind.filtered_pages += entry_pages;
+    }
+
     fn kind(&mut self, kind: TermKind) -> &mut OpenKind {
         let index = kind_index(kind).expect("keys are of dictionary kinds");
         &mut self.kinds[index]
@@ -307,9 +342,7 @@ impl OpenDirectory {
             pages.append(&mut kind.pages);
             kind.directory
         });
-        let page_counts = kinds
-            .iter()
-            .map(|kind| kind.entry_pages as u64 + kind.overflow_pages);
+        let page_counts = kinds.iter().map(KindDirectory::file_pages);
         let directory = DictionaryDirectory {
             page_bytes: self.page_bytes,
             page_count: page_counts.sum(),
@@ -487,6 +520,49 @@ impl KindDirectory {
         Ok(directory)
     }
 
+    /// Appends the places of filter pages.
+    fn encode_filters(&self, writer: &mut ByteWriter) {
+        writer.varint(self.filters.len() as u64);
+        for filter in &self.filters {
+            writer.varint(filter.first_index as u64);
+            writer.varint(filter.number);
+        }
+    }
+
+    /// Reads the output of [`Self::encode_filters`].
+    fn decode_filters(
+        &mut self,
+        reader: &mut ByteReader<'_>,
+        page_count: u64,
+    ) -> Result<(), StoreError> {
+        for _ in 0..reader.count(2)? {
+            self.filters.push(FilterPlace {
+                first_index: usize::try_from(reader.varint()?).unwrap_or(usize::MAX),
+                number: reader.varint()?,
+            });
+        }
+        let filters = &self.filters;
+        let ascend =
+            filters.is_sorted_by(|a, b| a.first_index < b.first_index && a.number < b.number);
+        let begin = filters
+            .first()
+            .map_or(self.entry_pages == 0, |first| first.first_index == 0);
+        let end = filters
+            .last()
+            .is_none_or(|last| last.first_index < self.entry_pages && last.number < page_count);
+        match ascend && begin && end {
+            true => Ok(()),
+            false => Err(reader.corrupt("the beginnings of filter pages in order")),
+        }
+    }
+
+    /// Returns the number of pages of entries, overflow and filters.
+    fn file_pages(&self) -> u64 {
+        (self.entry_pages as u64)
+            .saturating_add(self.overflow_pages)
+            .saturating_add(self.filters.len() as u64)
+    }
+
     /// Returns the indexes of the entry pages of a directory page.
     fn indexes(&self, page: usize) -> Range<usize> {
         let end = self.first_indexes.get(page + 1).copied();
@@ -514,6 +590,14 @@ impl Lookup<'_> {
         let after = firsts.partition_point(|&first| first <= index);
         let page = after.saturating_sub(1);
         self.place_on(page, |_, slots| Ok(index - slots.start))
+    }
+
+    /// Returns the number of the filter page of the entry page with this index, if the dictionary has filters.
+    pub(super) fn filter_of(&self, index: usize) -> Option<u64> {
+        let filters = &self.kind.filters;
+        let after = filters.partition_point(|filter| filter.first_index <= index);
+        let filter = filters.get(after.checked_sub(1)?)?;
+        Some(filter.number)
     }
 
     /// Returns the entry page that holds `rank`.

@@ -4,7 +4,7 @@
 //! [`TermKind::DICTIONARY`](pythia_rdf::TermKind::DICTIONARY) order, [`DictionaryWriter`] takes the sorted keys and
 //! packs them, front-coded and FSST-compressed, into pages of one file. The [`DictionaryDirectory`], which finds the
 //! page of a key or of a rank, has a part in memory and directory pages. [`Dictionary`] reads both ways: key → id and id → key cost one page
-//! read each, unless the key is longer than a page.
+//! read each, unless the key is longer than a page. Filter pages spare most of the reads for many keys that are not there.
 //!
 //! Invariants:
 //! - A page holds keys of one kind; pages of a kind are in key order, kinds in id order.
@@ -17,6 +17,8 @@
 mod build;
 mod directory;
 mod directory_page;
+mod filter_page;
+mod find;
 mod format;
 mod keys;
 mod overflow;

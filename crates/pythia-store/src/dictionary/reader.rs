@@ -15,25 +15,16 @@ use super::page::{EntryCursor, EntryPage};
 use crate::StoreError;
 use crate::directory_pages;
 
+/// The group of filter pages in counts of reads.
+const FILTER_GROUP: &str = "filter";
+
 /// A dictionary open for reading. Clones share everything.
 #[derive(Clone, Debug)]
 pub struct Dictionary {
     file: PagedFile,
     directory_pages: PagedFile,
+    filter_pages: PagedFile,
     directory: Arc<DictionaryDirectory>,
-}
-
-/// The reason why a page alone does not answer a search.
-enum Unanswered {
-    Damaged(Damage),
-    /// The search must compare with a large key, which takes more pages.
-    Overflows,
-}
-
-impl From<Damage> for Unanswered {
-    fn from(damage: Damage) -> Self {
-        Self::Damaged(damage)
-    }
 }
 
 /// A key of a batch that ends in overflow pages.
@@ -62,6 +53,7 @@ impl Dictionary {
         }
         Ok(Self {
             directory_pages: file.staying(directory_pages::GROUP),
+            filter_pages: file.staying(FILTER_GROUP),
             file,
             directory,
         })
@@ -86,65 +78,6 @@ impl Dictionary {
     pub fn find(&self, key: TermKey<'_>) -> Result<Option<TermId>, StoreError> {
         let rank = self.rank(key)?;
         Ok(rank.ok().map(|rank| TermId::new(key.kind, rank)))
-    }
-
-    /// Returns the ids of several keys, in their order. Reads all pages as one batch.
-    pub fn find_batch(&self, keys: &[TermKey<'_>]) -> Result<Vec<Option<TermId>>, StoreError> {
-        let mut ids = vec![None; keys.len()];
-        let mut order: Vec<usize> = (0..keys.len()).collect();
-        order.sort_unstable_by_key(|&index| keys[index]);
-        // Per page: its place, and the ordered keys that may be in it.
-        let mut pages: Vec<(PagePlace, Range<usize>)> = Vec::new();
-        let mut alone = Vec::new();
-        let mut lookup: Option<(TermKind, Lookup<'_>)> = None;
-        for (position, &index) in order.iter().enumerate() {
-            let kind = keys[index].kind;
-            let Some(lookup) = self.lookup_of(kind, &mut lookup) else {
-                continue;
-            };
-            let candidates = lookup.pages_of_key(keys[index].bytes)?;
-            match candidates.len() {
-                0 => {}
-                1 => {
-                    let place = lookup.place(candidates.start)?;
-                    match pages.last_mut() {
-                        Some((last, range)) if last.number == place.number => {
-                            range.end = position + 1;
-                        }
-                        _ => pages.push((place, position..position + 1)),
-                    }
-                }
-                _ => alone.push(index),
-            }
-        }
-        let numbers: Vec<u64> = pages.iter().map(|(place, _)| place.number).collect();
-        let mut scratch = Vec::new();
-        self.file.pages(&numbers, |page_index, page| {
-            let (place, range) = &pages[page_index];
-            let kind = keys[order[range.start]].kind;
-            let entries = self.entries(page, kind, place)?;
-            for &index in &order[range.clone()] {
-                let found = entries.search(keys[index].bytes, &mut scratch, |_, _| {
-                    Err(Unanswered::Overflows)
-                });
-                match found {
-                    Ok(found) => {
-                        ids[index] = found
-                            .ok()
-                            .map(|entry| TermId::new(kind, place.first_rank + entry as u64));
-                    }
-                    Err(Unanswered::Overflows) => alone.push(index),
-                    Err(Unanswered::Damaged(damage)) => {
-                        return Err(damage.at(self.file.name(), place.number));
-                    }
-                }
-            }
-            Ok::<(), StoreError>(())
-        })?;
-        for index in alone {
-            ids[index] = self.find(keys[index])?;
-        }
-        Ok(ids)
     }
 
     /// Reads the key of an id of a dictionary kind into `scratch`. Reads one page, unless the key is longer than a
@@ -320,6 +253,10 @@ impl Dictionary {
         &self.file
     }
 
+    pub(super) fn filter_pages(&self) -> &PagedFile {
+        &self.filter_pages
+    }
+
     /// Returns the rank of a key, or the rank it would have.
     fn rank(&self, key: TermKey<'_>) -> Result<Result<u64, u64>, StoreError> {
         let Some(mut lookup) = self.lookup(key.kind) else {
@@ -373,7 +310,7 @@ impl Dictionary {
     }
 
     /// Returns the lookups of a kind: the last ones, if they are of that kind.
-    fn lookup_of<'d, 'l>(
+    pub(super) fn lookup_of<'d, 'l>(
         &'d self,
         kind: TermKind,
         last: &'l mut Option<(TermKind, Lookup<'d>)>,

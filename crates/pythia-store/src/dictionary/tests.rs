@@ -36,17 +36,18 @@ fn sorted(terms: Terms) -> Terms {
 }
 
 fn write(terms: &Terms, page_bytes: usize) -> (MemoryStorage, DictionaryDirectory) {
-    write_on(2, terms, page_bytes)
+    write_on(2, terms, page_bytes, true)
 }
 
 fn write_on(
     threads: usize,
     terms: &Terms,
     page_bytes: usize,
+    filters: bool,
 ) -> (MemoryStorage, DictionaryDirectory) {
     let storage = MemoryStorage::new();
     let pages = PageWriter::new(storage.create(FILE).unwrap(), page_bytes);
-    let mut writer = DictionaryWriter::new(pages, threads).unwrap();
+    let mut writer = DictionaryWriter::new(pages, threads, filters).unwrap();
     for (kind, keys) in terms {
         for (rank, bytes) in keys.iter().enumerate() {
             let id = writer.push(TermKey { kind: *kind, bytes }).unwrap();
@@ -359,10 +360,10 @@ fn same_keys_give_the_same_bytes_on_any_number_of_threads() {
         (TermKind::Iri, iris(40_000)),
         (TermKind::String, texts.collect()),
     ]);
-    let (one, directory) = write_on(1, &terms, 8192);
+    let (one, directory) = write_on(1, &terms, 8192, true);
     assert!(directory.table_count() > 2, "{}", directory.table_count());
     for threads in [2, 4, 4] {
-        let (other, again) = write_on(threads, &terms, 8192);
+        let (other, again) = write_on(threads, &terms, 8192, true);
         assert!(directory == again);
         assert!(one.read_all(FILE).unwrap() == other.read_all(FILE).unwrap());
     }
@@ -393,7 +394,7 @@ fn ranges_of_ranks_can_be_walked() {
 fn keys_out_of_order_are_refused() {
     let storage = MemoryStorage::new();
     let pages = PageWriter::new(storage.create(FILE).unwrap(), 4096);
-    let mut writer = DictionaryWriter::new(pages, 2).unwrap();
+    let mut writer = DictionaryWriter::new(pages, 2, true).unwrap();
     for bytes in [b"a", b"a"] {
         drop(writer.push(TermKey {
             kind: TermKind::Iri,
@@ -427,7 +428,7 @@ fn a_full_disk_is_an_error_of_the_writer() {
     }
     for count in [10usize, 60_000] {
         let mut writer =
-            DictionaryWriter::new(PageWriter::new(Box::new(Full(0)), 4096), 2).unwrap();
+            DictionaryWriter::new(PageWriter::new(Box::new(Full(0)), 4096), 2, true).unwrap();
         let outcome = (0..count)
             .try_for_each(|n| {
                 let bytes = format!("{n:08}{}", "x".repeat(n % 200)).into_bytes();
@@ -447,7 +448,7 @@ fn a_full_disk_is_an_error_of_the_writer() {
 fn an_abandoned_writer_ends_its_thread() {
     let storage = MemoryStorage::new();
     let pages = PageWriter::new(storage.create(FILE).unwrap(), 4096);
-    let mut writer = DictionaryWriter::new(pages, 2).unwrap();
+    let mut writer = DictionaryWriter::new(pages, 2, true).unwrap();
     writer
         .push(TermKey {
             kind: TermKind::Iri,
@@ -461,7 +462,7 @@ fn an_abandoned_writer_ends_its_thread() {
 fn a_lookup_reads_one_page_and_a_batch_reads_each_page_once() {
     let terms = sorted(vec![(TermKind::Iri, iris(20_000))]);
     let (storage, directory) = write(&terms, 4096);
-    let pages = directory.page_count();
+    let pages = directory.statistics(TermKind::Iri).entry_pages;
     let pool = BufferPool::new(Arc::new(storage), CACHE_BYTES);
     let file = pool.open(FILE, 4096, "dictionary").unwrap();
     let dictionary = Dictionary::new(file, Arc::new(directory)).unwrap();
@@ -526,6 +527,86 @@ fn a_lookup_reads_one_page_and_a_batch_reads_each_page_once() {
     assert_eq!(all, (pages, pages));
 }
 
+/// Returns distinct keys in no order, which share no prefix.
+fn scattered(from: u64, count: u64) -> Vec<Vec<u8>> {
+    let key = |n| format!("{:016x}", crate::hashes::hash_of_node(n)).into_bytes();
+    (from..from + count).map(key).collect()
+}
+
+#[test]
+fn keys_that_are_not_there_are_told_apart_by_filter_pages() {
+    let terms = sorted(vec![(TermKind::Iri, scattered(0, 200_000))]);
+    let absent = scattered(200_000, 10_000);
+    let mut asked: Vec<TermKey<'_>> = (absent.iter().chain(&terms[0].1[..10]))
+        .map(|bytes| TermKey {
+            kind: TermKind::Iri,
+            bytes,
+        })
+        .collect();
+    asked.sort_unstable();
+    let reads = |filters: bool| {
+        let (storage, directory) = write_on(2, &terms, 4096, filters);
+        let pool = BufferPool::new(Arc::new(storage), CACHE_BYTES);
+        let file = pool.open(FILE, 4096, "dictionary").unwrap();
+        let filter_pages = directory.statistics(TermKind::Iri).filter_pages;
+        let dictionary = Dictionary::new(file, Arc::new(recoded(&directory))).unwrap();
+        let found = dictionary.find_batch(&asked).unwrap();
+        assert_eq!(found.iter().flatten().count(), 10);
+        let read = pool.counters();
+        let read = ["dictionary", "filter"].map(|group| read.group(group).device_pages);
+        (read, filter_pages)
+    };
+    // 0.3 % of the absent keys pass, and the others are on two pages.
+    let ([entries, filters], filter_pages) = reads(true);
+    assert!(entries <= 50, "{entries}");
+    assert!((70..90).contains(&filter_pages) && filters == filter_pages);
+    let ([entries, filters], filter_pages) = reads(false);
+    assert!(entries > 500, "{entries}");
+    assert_eq!((filters, filter_pages), (0, 0));
+}
+
+#[test]
+fn few_keys_are_looked_up_without_filters() {
+    let terms = sorted(vec![(TermKind::Iri, scattered(0, 20_000))]);
+    let (storage, directory) = write(&terms, 4096);
+    let pool = BufferPool::new(Arc::new(storage), CACHE_BYTES);
+    let file = pool.open(FILE, 4096, "dictionary").unwrap();
+    let dictionary = Dictionary::new(file, Arc::new(directory)).unwrap();
+    let absent = scattered(20_000, 10);
+    let kind = TermKind::Iri;
+    let asked: Vec<TermKey<'_>> = absent.iter().map(|bytes| TermKey { kind, bytes }).collect();
+    assert!(
+        dictionary
+            .find_batch(&asked)
+            .unwrap()
+            .iter()
+            .all(Option::is_none)
+    );
+    let read = pool.counters();
+    assert_eq!(read.group("dictionary").device_pages, 10);
+    assert_eq!(read.group("filter").device_pages, 0);
+}
+
+#[test]
+fn verify_finds_a_key_that_its_filter_lacks() {
+    let terms = sorted(vec![(TermKind::Iri, iris(2000))]);
+    let (storage, directory) = write(&terms, 4096);
+    let mut bytes = storage.read_all(FILE).unwrap();
+    let is_filter = |page: &[u8]| page[4..8] == *b"dfl\x01";
+    let (number, page) = (bytes.chunks_mut(4096).enumerate())
+        .find(|(_, page)| is_filter(page))
+        .expect("a filter page");
+    page[16..1000].fill(0);
+    seal_page(page, number as u64);
+    storage.remove(FILE).unwrap();
+    let mut file = storage.create(FILE).unwrap();
+    file.append(&bytes).unwrap();
+    file.sync().unwrap();
+    let dictionary = open(&storage, directory).unwrap();
+    let error = dictionary.verify(|_| ()).unwrap_err().to_string();
+    assert!(error.contains("not in the filter of its page"), "{error}");
+}
+
 #[test]
 fn a_flipped_bit_on_the_device_names_the_page() {
     let terms = sorted(vec![(TermKind::Iri, iris(2000))]);
@@ -554,7 +635,7 @@ fn a_write_that_fails_at_any_operation_is_an_error() {
         let faulty = FaultyStorage::new(Arc::new(MemoryStorage::new()), plan);
         let outcome = (|| {
             let file = faulty.create(FILE).map_err(StoreError::Io)?;
-            let mut writer = DictionaryWriter::new(PageWriter::new(file, 4096), 2)?;
+            let mut writer = DictionaryWriter::new(PageWriter::new(file, 4096), 2, true)?;
             for bytes in &terms[0].1 {
                 writer.push(TermKey {
                     kind: TermKind::String,

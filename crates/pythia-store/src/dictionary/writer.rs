@@ -21,10 +21,12 @@ use pythia_rdf::{TermId, TermKey, TermKind};
 use super::build::{Continuation, PageBuilder, Stored};
 use super::common_prefix;
 use super::directory::{DictionaryDirectory, OpenDirectory};
+use super::filter_page::OpenFilter;
 use super::format::{LARGE_PREFIX_BYTES, PAGE_BYTES_MAX, PAGE_BYTES_MIN, inline_key_bytes_max};
 use super::separators::{SEPARATOR_BYTES_MAX, separator};
 use super::symbols::SymbolTable;
 use crate::StoreError;
+use crate::hashes::hash_of_key;
 
 /// Key bytes in a batch, unless a single key has more.
 const BATCH_BYTES: usize = 1 << 20;
@@ -91,6 +93,8 @@ struct Coded {
     suffix_bytes: Vec<u32>,
     codes: Vec<u8>,
     ends: Vec<u64>,
+    /// The hash of each key, if the dictionary has filters.
+    hashes: Vec<u64>,
 }
 
 impl Batch {
@@ -126,12 +130,13 @@ impl Batch {
 }
 
 impl DictionaryWriter {
-    /// Returns a writer into an empty paged file. It compresses keys on up to `threads` threads.
+    /// Returns a writer into an empty paged file. It compresses keys on up to `threads` threads, and writes filter pages if
+    /// `filters` is true.
     ///
     /// # Panics
     /// If the page size is not 4 to 64 KiB.
-    pub fn new(pages: PageWriter, threads: usize) -> Result<Self, StoreError> {
-        let encoder = Encoder::new(pages);
+    pub fn new(pages: PageWriter, threads: usize, filters: bool) -> Result<Self, StoreError> {
+        let encoder = Encoder::new(pages, filters);
         let inline_max = inline_key_bytes_max(encoder.directory.page_bytes());
         let (batches, received) = bounded(BATCHES_WAITING);
         let (to_write, coded) = bounded(CODERS_MAX);
@@ -141,6 +146,7 @@ impl DictionaryWriter {
             coded: to_write,
             tables: Arc::new(Mutex::new(Tables::new(inline_max))),
             inline_max,
+            hashes: filters,
         };
         let threads = Threads {
             coders: start_coders(coder, threads)?,
@@ -270,9 +276,11 @@ fn thread<T: Send + 'static>(
 struct Encoder {
     pages: PageWriter,
     page: PageBuilder,
-    /// Entries and key bytes of the open page.
+    /// Entries and key bytes of the open page, and the hashes of its keys if there are filters.
     page_entries: u64,
     page_key_bytes: u64,
+    page_hashes: Vec<u64>,
+    filter: Option<OpenFilter>,
     directory: OpenDirectory,
     kind: Option<TermKind>,
     symbols: Symbols,
@@ -288,6 +296,8 @@ struct Coder {
     coded: Sender<Receiver<Batch>>,
     tables: Arc<Mutex<Tables>>,
     inline_max: usize,
+    /// True if keys are hashed.
+    hashes: bool,
 }
 
 /// The symbol tables, chosen batch after batch.
@@ -314,7 +324,7 @@ struct Symbols {
 }
 
 impl Encoder {
-    fn new(pages: PageWriter) -> Self {
+    fn new(pages: PageWriter, filters: bool) -> Self {
         let page_bytes = pages.page_bytes();
         assert!(
             (PAGE_BYTES_MIN..=PAGE_BYTES_MAX).contains(&page_bytes),
@@ -325,6 +335,8 @@ impl Encoder {
             page: PageBuilder::new(page_bytes),
             page_entries: 0,
             page_key_bytes: 0,
+            page_hashes: Vec::new(),
+            filter: filters.then(|| OpenFilter::new(page_bytes)),
             directory: OpenDirectory::new(page_bytes),
             kind: None,
             symbols: Symbols::none(),
@@ -343,7 +355,7 @@ impl Encoder {
             };
             self.encode(&mut batch)?;
             if batch.last {
-                self.close_page()?;
+                self.close_kind()?;
                 return Ok(self);
             }
             batch.clear();
@@ -356,11 +368,11 @@ impl Encoder {
     }
 
     fn finish(mut self) -> Result<DictionaryDirectory, StoreError> {
-        let entry_pages = self.pages.page_count();
+        let page_count = self.pages.page_count();
         let pages = &mut self.pages;
         let directory = self.directory.finish(|page| pages.push(page))?;
         assert_eq!(
-            entry_pages,
+            page_count,
             directory.page_count(),
             "every page is of a kind"
         );
@@ -373,7 +385,7 @@ impl Encoder {
             return Ok(());
         };
         if self.kind != Some(kind) {
-            self.close_page()?;
+            self.close_kind()?;
             self.kind = Some(kind);
             self.last_start.clear();
         }
@@ -399,6 +411,7 @@ impl Encoder {
                 Stored::shorter(suffix, &batch.coded.codes[start..end]),
                 suffix.len(),
             )?;
+            self.page_hashes.extend(batch.coded.hashes.get(index));
             start = end;
         }
         if let Some(last) = batch.ends.len().checked_sub(1) {
@@ -484,6 +497,31 @@ impl Encoder {
             .close_page(kind, self.page_entries, self.page_key_bytes, overflow_pages);
         self.page_entries = 0;
         self.page_key_bytes = 0;
+        let filter = self.filter.as_mut();
+        let full = filter.and_then(|filter| filter.add_page(&mut self.page_hashes));
+        self.push_filter(kind, full)
+    }
+
+    /// Closes the last pages of a kind.
+    fn close_kind(&mut self) -> Result<(), StoreError> {
+        self.close_page()?;
+        let Some(kind) = self.kind else {
+            return Ok(());
+        };
+        let rest = self.filter.as_mut().and_then(OpenFilter::take);
+        self.push_filter(kind, rest)
+    }
+
+    /// Writes a filter page of some entry pages, if there is one.
+    fn push_filter(
+        &mut self,
+        kind: TermKind,
+        filter: Option<(Vec<u8>, usize)>,
+    ) -> Result<(), StoreError> {
+        if let Some((mut page, entry_pages)) = filter {
+            let number = self.pages.push(&mut page)?;
+            self.directory.add_filter(kind, number, entry_pages);
+        }
         Ok(())
     }
 }
@@ -534,6 +572,12 @@ impl Coder {
             let lengths = suffixes.iter().map(|suffix| suffix.len() as u32);
             coded.suffix_bytes.extend(lengths);
             symbols.compress_all(&suffixes, &mut coded.codes, &mut coded.ends);
+        }
+        coded.hashes.clear();
+        if let Some(kind) = batch.kind.filter(|_| self.hashes) {
+            let keys = (0..batch.ends.len()).map(|index| batch.key(index));
+            let hashes = keys.map(|bytes| hash_of_key(TermKey { kind, bytes }));
+            coded.hashes.extend(hashes);
         }
         batch.coded = coded;
     }

@@ -12,9 +12,7 @@ use crate::StoreError;
 use crate::device;
 use crate::dictionary::DictionaryDirectory;
 use crate::locks::LOCK_NAME;
-use crate::manifest::{
-    DictionaryId, FORMAT_DIRECTORY_PAGES, LOADING_NAME, Manifest, SegmentId, Unnamed,
-};
+use crate::manifest::{DictionaryId, FORMAT_WRITTEN, LOADING_NAME, Manifest, SegmentId, Unnamed};
 
 /// Returns a file that, by its name, is not the leftover of an interrupted load.
 fn foreign_file(storage: &dyn Storage) -> Result<Option<String>, StoreError> {
@@ -93,7 +91,7 @@ impl BaseWriter {
         let segment = self.segment.take().expect("sealed once");
         let sealed = segment.seal(Some(dictionary), orders)?;
         let manifest = Manifest {
-            format: FORMAT_DIRECTORY_PAGES,
+            format: FORMAT_WRITTEN,
             segment: self.id,
             quads: sealed.segment.quads,
             files: sealed.segment.files,

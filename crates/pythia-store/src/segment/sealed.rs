@@ -354,14 +354,14 @@ impl Segment {
                 .map_or(0, |gpso| gpso.directory().memory_bytes())
     }
 
-    /// Returns whether its files are those that this program writes: with directory pages, and GPSO.
+    /// Returns whether its files are those that this program writes: with directory and filter pages, and GPSO.
     pub(crate) fn is_of_newest_format(&self) -> bool {
         let columns = [Some(&self.pso), Some(&self.pos), self.gpso.as_ref()];
         let is_new = |file: &ColumnFile| file.directory().is_on_pages();
         columns.into_iter().all(|file| file.is_some_and(is_new))
             && self.spo.directory().is_on_pages()
             && self.ops.directory().is_on_pages()
-            && self.dictionary.directory().is_on_pages()
+            && self.dictionary.directory().is_of_newest_format()
     }
 
     /// Returns the sizes of its pages.

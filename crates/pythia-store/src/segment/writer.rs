@@ -117,12 +117,14 @@ impl SegmentWriter {
     /// If the segment has the ids of another.
     pub fn dictionary(&self, threads: usize) -> Result<DictionaryWriter, StoreError> {
         let page_bytes = self.options.dictionary_page_bytes;
-        let folder = match self.terms {
-            TermsPlace::Inside => self.folder.clone(),
-            TermsPlace::Beside(id) => id.folder(),
+        // A run keeps a filter of its terms in memory.
+        let (folder, filters) = match self.terms {
+            TermsPlace::Inside => (self.folder.clone(), false),
+            TermsPlace::Beside(id) => (id.folder(), true),
             TermsPlace::Existing => panic!("a segment with the ids of another has no dictionary"),
         };
-        DictionaryWriter::new(self.pages(&folder, DICTIONARY_NAME, page_bytes)?, threads)
+        let pages = self.pages(&folder, DICTIONARY_NAME, page_bytes)?;
+        DictionaryWriter::new(pages, threads, filters)
     }
 
     /// Returns the writer of one of the orders.

@@ -19,7 +19,7 @@ use tempfile::TempDir;
 use crate::support::{Peer, contents, dataset, ours};
 
 /// The formats, each with a store in `testdata/compat/format-N.tar.gz`.
-const FORMATS: std::ops::RangeInclusive<u32> = 1..=6;
+const FORMATS: std::ops::RangeInclusive<u32> = 1..=7;
 
 const QUERIES: &[&str] = &[
     "SELECT * { ?s ?p ?o }",
@@ -247,7 +247,7 @@ fn upgrade(storage: &FaultyStorage) -> Result<(), StoreError> {
 /// and the next one completes it.
 #[test]
 fn an_upgrade_that_is_killed_twice_leaves_the_old_store_or_the_new_one() {
-    for format in [1, 2, 4, 6] {
+    for format in [1, 2, 4, 6, 7] {
         let fixture = Fixture::new(format);
         let calm = FaultyStorage::new(in_memory(&fixture.store()), FaultPlan::none());
         let expected = quads_in(Arc::new(calm.clone()));

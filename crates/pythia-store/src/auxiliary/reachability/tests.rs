@@ -7,7 +7,7 @@ use proptest::prelude::*;
 use pythia_io::{FaultPlan, FaultyStorage, MemoryStorage, Storage};
 use pythia_rdf::{TermId, TermKind};
 
-use crate::manifest::{AuxiliaryKind, FORMAT_DIRECTORY_PAGES, Manifest, Unnamed};
+use crate::manifest::{AuxiliaryKind, FORMAT_WRITTEN, Manifest, Unnamed};
 use crate::optimize::OptimizeOptions;
 use crate::pattern::End;
 use crate::store::{Change, Store, optimize};
@@ -210,7 +210,7 @@ fn dropping_makes_the_store_what_it_was() {
         let manifest = Manifest::read(&*storage).expect("sound").expect("there");
         assert_eq!(
             (manifest.format, manifest.auxiliary.len()),
-            (FORMAT_DIRECTORY_PAGES, 1)
+            (FORMAT_WRITTEN, 1)
         );
         let folders = storage.list("").expect("memory");
         assert_eq!(folders.len(), 4, "{folders:?}");

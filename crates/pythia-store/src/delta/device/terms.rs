@@ -11,9 +11,10 @@ use pythia_io::bytes::{ByteReader, ByteWriter};
 use pythia_io::{BufferPool, IoError, PageWriter, PagedFile, Storage};
 use pythia_rdf::{OwnedKey, TermId, TermKey, TermKind};
 
-use super::filter::{FilterBuilder, StoredFilter, hash_of_key};
+use super::filter::{FilterBuilder, StoredFilter};
 use crate::StoreError;
 use crate::dictionary::{Dictionary, DictionaryDirectory, DictionaryWriter, Keys};
+use crate::hashes::hash_of_key;
 use crate::manifest::TermSpan;
 use crate::segment::Segment;
 use crate::segment::column::{Column, ColumnDirectory, ColumnFile, ColumnWriter};

@@ -8,10 +8,11 @@ use pythia_io::Storage;
 use pythia_io::bytes::ByteWriter;
 use pythia_rdf::{TermId, TermKey};
 
-use super::filter::{FilterBuilder, StoredFilter, hash_of_edge, hash_of_node, members_max};
+use super::filter::{FilterBuilder, StoredFilter, members_max};
 use super::terms::{MAP_NAME, RunTerms, RunTermsWriter};
 use super::{DIRECTORY_NAME, MAGIC, VERSION};
 use crate::StoreError;
+use crate::hashes::{hash_of_edge, hash_of_node};
 use crate::manifest::{ADDED, ManifestFile, REMOVED, RunEntry, RunId};
 use crate::pattern::Order;
 use crate::segment::{OrderDirectory, OrderWriter, SegmentOptions, SegmentWriter, TermsPlace};
