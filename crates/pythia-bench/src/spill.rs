@@ -5,6 +5,7 @@
 
 use std::fmt::Write;
 use std::fs;
+use std::ops::Range;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
@@ -146,8 +147,8 @@ fn peak_bytes() -> Option<u64> {
 fn workloads(rows: u64) -> Vec<Workload> {
     let side = ((rows as f64 / 10.0).sqrt().round() as u64).max(1);
     let rows = 10 * side * side;
-    let few = values("?a", 10);
-    let many = format!("{} {}", values("?b", side), values("?c", side));
+    let (few, others) = (values("?a", 0..10), values("?a", 9..19));
+    let many = format!("{} {}", values("?b", 0..side), values("?c", 0..side));
     let last = (side - 1).to_string();
     vec![
         Workload {
@@ -186,12 +187,22 @@ fn workloads(rows: u64) -> Vec<Workload> {
             rows,
             expected: vec![rows.to_string(), (rows / 10 * 45).to_string()],
         },
+        Workload {
+            // Of ten values of ?a, the sides share one.
+            operator: "join, few match",
+            query: format!(
+                "SELECT (COUNT(*) AS ?n) (SUM(?a) AS ?s) {{ {{ SELECT ?a ?b ?c {{ {few} {many} }} LIMIT {rows} }} \
+                 {{ SELECT ?a ?b ?c {{ {others} {many} }} LIMIT {rows} }} }}"
+            ),
+            rows,
+            expected: vec![(rows / 10).to_string(), (rows / 10 * 9).to_string()],
+        },
     ]
 }
 
-fn values(variable: &str, count: u64) -> String {
+fn values(variable: &str, values: Range<u64>) -> String {
     let mut text = format!("VALUES {variable} {{");
-    for value in 0..count {
+    for value in values {
         let _ = write!(text, " {value}");
     }
     text + " }"

@@ -2,9 +2,11 @@
 //! on both sides and check SPARQL compatibility on the others ([`matching`]).
 //!
 //! The right input is held in memory, and several threads match the left one with it ([`in_memory`]). If it does not
-//! fit, both inputs are partitioned by their keys and joined one partition at a time ([`spilled`]).
+//! fit, both inputs are partitioned by their keys and joined one partition at a time ([`spilled`]). Left solutions of an inner join
+//! that a filter shows to have no match are dropped before that ([`key_filter`]).
 
 mod in_memory;
+mod key_filter;
 mod matching;
 mod spilled;
 
@@ -16,6 +18,7 @@ use datafusion_physical_plan::stream::RecordBatchStreamAdapter;
 use futures::{StreamExt, stream};
 
 use self::in_memory::{InMemory, joined};
+use self::key_filter::{KeyFilter, OpenKeyFilter};
 use self::matching::{Matching, Side, Table};
 use self::spilled::{Partitioned, Spilled};
 use super::batch::{BATCH_ROWS, id_columns};
@@ -101,7 +104,7 @@ impl Joiner {
             },
         };
         let mut table = Table::new(self.right_width, 0);
-        let mut partitioned: Option<Partitioned> = None;
+        let mut partitioned: Option<(Partitioned, OpenKeyFilter)> = None;
         let mut right = right;
         while let Some(batch) = pull(&mut right).await? {
             let columns = id_columns(&batch);
@@ -111,14 +114,18 @@ impl Joiner {
                 if partitioned.is_none() && !self.share.fits(table.bytes_with(rows.len())) {
                     partitioned = Some(self.partition_table(&mut table)?);
                 }
-                match &mut partitioned {
-                    Some(partitioned) => partitioned.push(&self.matching, &columns, rows)?,
-                    None => table.push(&columns, rows),
-                }
+                let Some((partitioned, filter)) = &mut partitioned else {
+                    table.push(&columns, rows);
+                    continue;
+                };
+                partitioned.push(&self.matching, &columns, rows, |hash| {
+                    filter.add(hash);
+                    true
+                })?;
             }
         }
         drop(right);
-        let Some(right) = partitioned else {
+        let Some((right, filter)) = partitioned else {
             if table.len() == 0 && self.matching.wants_matches() {
                 return Ok(Phase::Done);
             }
@@ -133,7 +140,7 @@ impl Joiner {
         };
         drop(table);
         let right = right.finish()?;
-        let left = self.partition_left(left).await?;
+        let left = self.partition_left(left, filter.finish()).await?;
         self.share.require(0)?;
         Ok(Phase::Files(Box::new(Spilled::new(
             left,
@@ -143,29 +150,42 @@ impl Joiner {
         ))))
     }
 
-    /// Moves the right solutions read so far into partitions.
-    fn partition_table(&mut self, table: &mut Table) -> Result<Partitioned, QueryError> {
+    /// Moves the right solutions read so far into partitions, and begins a filter of all.
+    fn partition_table(
+        &mut self,
+        table: &mut Table,
+    ) -> Result<(Partitioned, OpenKeyFilter), QueryError> {
         let full = std::mem::replace(table, Table::new(self.right_width, 0));
+        // The table's index is charged and was not made.
+        let mut filter = OpenKeyFilter::new(&self.matching, &self.share, full.index_bytes());
         let mut partitioned = Partitioned::new(&mut self.share, self.right_width, Side::Right, 0)?;
         for row in 0..full.len() {
             if row.is_multiple_of(BATCH_ROWS) {
                 self.context.check()?;
             }
-            partitioned.push_row(&self.matching, full.row(row))?;
+            filter.add(partitioned.push_row(&self.matching, full.row(row))?);
         }
         drop(full);
         partitioned.settle(&mut self.share)?;
-        Ok(partitioned)
+        filter.charge();
+        Ok((partitioned, filter))
     }
 
-    async fn partition_left(&mut self, mut left: Solutions) -> Result<Vec<RowRun>, QueryError> {
+    /// Partitions the left solutions that may have a match.
+    async fn partition_left(
+        &mut self,
+        mut left: Solutions,
+        mut filter: KeyFilter,
+    ) -> Result<Vec<RowRun>, QueryError> {
         let mut partitioned = Partitioned::new(&mut self.share, self.left_width, Side::Left, 0)?;
         while let Some(batch) = pull(&mut left).await? {
             let columns = id_columns(&batch);
             for start in (0..batch.num_rows()).step_by(BATCH_ROWS) {
                 self.context.check()?;
                 let rows = start..(start + BATCH_ROWS).min(batch.num_rows());
-                partitioned.push(&self.matching, &columns, rows)?;
+                partitioned.push(&self.matching, &columns, rows, |hash| {
+                    filter.may_match(hash)
+                })?;
             }
         }
         partitioned.finish()

@@ -473,6 +473,35 @@ fn a_query_has_its_own_budget_within_the_process() {
     assert!(database.usage().spilled_bytes > 0);
 }
 
+#[test]
+fn solutions_without_a_match_are_not_spilled() {
+    let side = |variable: &str, from: u32| {
+        let values = |count: u32| -> String { (0..count).map(|n| format!(" {n}")).collect() };
+        let own: String = (from..from + 10).map(|n| format!(" {n}")).collect();
+        format!(
+            "{{ SELECT ?a ?b {variable} {{ VALUES ?a {{{own} }} VALUES ?b {{{} }} VALUES {variable} {{{} }} }} LIMIT 100000 }}",
+            values(50),
+            values(60)
+        )
+    };
+    let spilled = |join: &str, right: u32| {
+        let database = with_memory("", 512 << 10);
+        let (left, right) = (side("?l", 0), side("?r", right));
+        let query = format!("SELECT (COUNT(*) AS ?n) {{ {left} {join} {right} }}");
+        let found = ours(&database, &query).unwrap();
+        assert_all_freed(&database);
+        (found.lines[0].clone(), database.usage().spilled_bytes)
+    };
+    // Both sides have 30,000 solutions. Those of OPTIONAL without a match are wanted.
+    let (all, some) = (spilled("OPTIONAL", 9), spilled("", 9));
+    assert!(some.1 > 0 && some.1 < all.1 * 2 / 3, "{some:?} of {all:?}");
+    assert!(some.0.contains("180000"), "{some:?}");
+    // If all have a match, none is left out.
+    let (all, some) = (spilled("OPTIONAL", 0), spilled("", 0));
+    assert!(some.1 > all.1 * 3 / 4, "{some:?} of {all:?}");
+    assert!(some.0.contains("1800000") && all.0 == some.0, "{some:?}");
+}
+
 /// A star with a number of arms around the nodes of [`graph`], each with one match.
 fn star(arms: usize) -> String {
     let arm = |n: usize| format!("; <http://e/{}> ?o{n} ", ["next", "value", "name"][n % 3]);

@@ -73,6 +73,11 @@ impl Table {
         });
     }
 
+    /// Returns the bytes of the index of its rows.
+    pub(super) fn index_bytes(&self) -> usize {
+        ChainTable::bytes(self.rows.len())
+    }
+
     /// Returns the bytes of the table after adding `more` rows and indexing them.
     pub(super) fn bytes_with(&self, more: usize) -> usize {
         self.rows.bytes_with(more) + ChainTable::bytes(self.rows.len() + more)

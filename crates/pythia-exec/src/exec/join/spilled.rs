@@ -49,26 +49,33 @@ impl Partitioned {
         share.require(share.buffer_bytes())
     }
 
+    /// Adds the rows whose keys have a hash that `keeps` accepts.
     pub(super) fn push(
         &mut self,
         matching: &Matching,
         columns: &[&[u64]],
         rows: Range<usize>,
+        mut keeps: impl FnMut(u64) -> bool,
     ) -> Result<(), QueryError> {
         let mut row = std::mem::take(&mut self.row);
         for number in rows {
             for (cell, column) in row.iter_mut().zip(columns) {
                 *cell = column[number];
             }
-            self.push_row(matching, &row)?;
+            let hash = matching.hash(&row, self.side, self.level);
+            if keeps(hash) {
+                self.partitions.push(hash, &row)?;
+            }
         }
         self.row = row;
         Ok(())
     }
 
-    pub(super) fn push_row(&mut self, matching: &Matching, row: &[u64]) -> Result<(), QueryError> {
+    /// Adds a row, and returns the hash of its keys.
+    pub(super) fn push_row(&mut self, matching: &Matching, row: &[u64]) -> Result<u64, QueryError> {
         let hash = matching.hash(row, self.side, self.level);
-        self.partitions.push(hash, row)
+        self.partitions.push(hash, row)?;
+        Ok(hash)
     }
 
     pub(super) fn finish(self) -> Result<Vec<RowRun>, QueryError> {
