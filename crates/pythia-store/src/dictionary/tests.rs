@@ -561,7 +561,7 @@ fn keys_that_are_not_there_are_told_apart_by_filter_pages() {
     assert!(entries <= 50, "{entries}");
     assert!((70..90).contains(&filter_pages) && filters == filter_pages);
     let ([entries, filters], filter_pages) = reads(false);
-    assert!(entries > 500, "{entries}");
+    assert!(entries > 400, "{entries}");
     assert_eq!((filters, filter_pages), (0, 0));
 }
 
@@ -583,7 +583,7 @@ fn few_keys_are_looked_up_without_filters() {
             .all(Option::is_none)
     );
     let read = pool.counters();
-    assert_eq!(read.group("dictionary").device_pages, 10);
+    assert!((5..=10).contains(&read.group("dictionary").device_pages));
     assert_eq!(read.group("filter").device_pages, 0);
 }
 
