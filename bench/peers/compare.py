@@ -8,20 +8,20 @@ import shutil
 import sys
 from pathlib import Path
 
-from . import command, data, engines, page, points, processes, report, sections
+from . import command, data, engines, experiments, page, points, processes, report, sections
 
 RUNS = Path(__file__).resolve().parents[1] / "runs"
 SCALES = ("1m", "10m", "100m")
 LARGE_SCALES = ("10m", "100m")
 # What is measured on each data set, in this order: updates change the data and come last.
 SECTIONS = {
-    "bsbm": ("load", "explore", "bi", "points", "updates"),
-    "yago": ("load", "paths", "patterns", "points"),
-    "file": ("load", "queries", "points"),
+    "bsbm": ("load", "explore", "bi", "operators", "points", "updates"),
+    "yago": ("load", "paths", "patterns", "operators", "points"),
+    "file": ("load", "queries", "operators", "points"),
 }
 # The step that tells that updates may have changed the data.
 UPDATES_BEGIN = "updates begin"
-ALL_SECTIONS = ("load", "explore", "bi", "paths", "patterns", "queries", "points", "cold", "updates")
+ALL_SECTIONS = ("load", "explore", "bi", "paths", "patterns", "queries", "operators", "points", "cold", "updates")
 
 
 def arguments(given):
@@ -59,6 +59,11 @@ def arguments(given):
                         help="gives up a query (default: 30, with --scale 10m or 100m and of a file 60)")
     parser.add_argument("--seconds", type=float, default=60, metavar="S",
                         help="an engine has no further turn in a test after this time (default: %(default)s)")
+    parser.add_argument("--experiments", default=",".join(experiments.EXPERIMENTS), metavar="NAME,…|none",
+                        help="the papers' experiments that the section operators runs, without peers (default: %(default)s; "
+                        "yago only if that data is measured)")
+    parser.add_argument("--full", action="store_true",
+                        help="runs the papers' experiments in full, which takes an hour; by default, small ones in a minute")
     parser.add_argument("--seed", type=int, default=1, metavar="N", help="seed of all parameters (default: %(default)s)")
     parser.add_argument("--memory", default="2G", metavar="SIZE",
                         help="memory each engine may use, if it has such a setting (default: %(default)s)")
@@ -91,6 +96,10 @@ def check(parser, chosen):
     if unknown:
         parser.error(f"--sections: choose from {', '.join(ALL_SECTIONS)}")
     chosen.sections = wanted
+    chosen.experiments = [name for name in chosen.experiments.split(",") if name and name != "none"]
+    unknown = [name for name in chosen.experiments if name not in experiments.EXPERIMENTS]
+    if unknown:
+        parser.error(f"--experiments: choose from {', '.join(experiments.EXPERIMENTS)}, or none")
     if chosen.scale not in SCALES and not (chosen.scale.isdigit() and int(chosen.scale) > 0):
         parser.error("--scale is 1m, 10m, 100m or a number of products")
     is_large = chosen.scale in LARGE_SCALES or chosen.datasets == ["file"]
@@ -182,13 +191,15 @@ def compare(chosen):
     measured = {}
     for dataset in chosen.datasets:
         measured[dataset] = measure(chosen, dataset, work / dataset, list(versions), progress, trouble)
+    path = output_path(chosen, name)
+    found = experiment_all(chosen, work, path, progress, trouble)
     record = {
         **command.occasion(machine), "versions": versions, "trouble": trouble,
         "settings": {key: value for key, value in vars(chosen).items() if key not in ("output", "again", "keep")},
-        "data": measured,
+        "data": measured, "experiments": found,
     }
     print(report.comparison(record))
-    path = write(chosen, record, name)
+    write(record, path)
     if chosen.keep:
         progress.keep_stores()
     else:
@@ -285,12 +296,36 @@ def load_all(chosen, dataset, path, work, peers, progress, trouble):
     return costs
 
 
+def experiment_all(chosen, work, path, progress, trouble):
+    """The papers' experiments, after the servers have stopped. Keeps their records and reports beside the page. Gives their
+    figures."""
+    found, folder = [], work / "experiments"
+    stores = {dataset: work / dataset / "reference" / "store" for dataset in chosen.datasets}
+    for name in chosen.experiments if "operators" in chosen.sections else ():
+        experiment = experiments.EXPERIMENTS[name]
+        store, key = experiment.store(stores), f"experiments {name}"
+        if experiment.dataset is not None and store is None:
+            continue
+        try:
+            done = progress.step(key, lambda: experiments.run(experiment, chosen.full, folder, store))
+            for end in ("json", "html"):
+                shutil.copy(folder / f"{name}.{end}", f"{path}-{name}.{end}")
+        except command.TROUBLE as error:
+            trouble[key] = str(error)
+            print(f"{key}: left out: {error}", file=sys.stderr, flush=True)
+            continue
+        found.append({"name": name, "report": f"{path.name}-{name}.html", "record": f"{path.name}-{name}.json", **done})
+    return found
+
+
 def section(chosen, name, dataset, path, work, servers):
     """One section."""
     if name in ("explore", "bi"):
         return sections.bsbm(chosen, name, work, servers)
     if name == "updates":
         return sections.updates(chosen, servers)
+    if name == "operators":
+        return sections.of_operators(chosen, work, servers)
     if name == "cold":
         return sections.cold(chosen, work, data.read_queries(data.QUERIES / "yago-closures.jsonl"), servers)
     if name == "points":
@@ -305,13 +340,16 @@ def section(chosen, name, dataset, path, work, servers):
     return sections.queries(chosen, name, work, queries, servers)
 
 
-def write(chosen, record, name):
-    """Writes the record and the page. Gives their path without extension."""
-    path = chosen.output and Path(chosen.output)
-    if not path:
-        RUNS.mkdir(exist_ok=True)
-        path = RUNS / f"{datetime.date.today()}-compare-{name}"
+def output_path(chosen, name):
+    """The path of the record and the page, without extension."""
+    if chosen.output:
+        return Path(chosen.output)
+    RUNS.mkdir(exist_ok=True)
+    return RUNS / f"{datetime.date.today()}-compare-{name}"
+
+
+def write(record, path):
+    """Writes the record and the page."""
     text = json.dumps(record, indent=1, ensure_ascii=False)
     Path(f"{path}.json").write_text(text + "\n", encoding="utf-8")
     Path(f"{path}.html").write_text(page.html(record), encoding="utf-8")
-    return path

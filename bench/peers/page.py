@@ -3,6 +3,7 @@
 import math
 import statistics
 from html import escape
+from urllib.parse import quote
 
 from . import report
 
@@ -19,6 +20,7 @@ table { border-collapse: collapse; font-variant-numeric: tabular-nums; display: 
 th, td { padding: .2rem .7rem; text-align: right;
   border-bottom: 1px solid color-mix(in srgb, currentColor 20%, transparent); }
 th:first-child, td:first-child { text-align: left; }
+pre { overflow-x: auto; line-height: 1.3; }
 .note { margin: .3rem 0; opacity: .75; font-size: .9em; }
 """
 
@@ -39,11 +41,23 @@ def html(record):
         for name, figures in measured["sections"].items():
             parts += plots(name, figures)
             parts += [html_table(*table) for table in report.section_tables(dataset, name, figures)]
+    if record.get("experiments"):
+        parts.append(html_table(*report.experiments_table(record["experiments"])))
     for key, why in record["trouble"].items():
         parts.append(f"<p class=note>Not measured: {escape(key)}: {escape(why)}</p>")
+    return whole("Pythia beside other RDF databases", parts)
+
+
+def of_text(title, command, text):
+    """What a command has printed as a page."""
+    return whole(title, [f"<h1>{escape(title)}</h1>", f"<p class=note>{escape(command)}</p>", f"<pre>{escape(text)}</pre>"])
+
+
+def whole(title, parts):
+    """A page with these elements."""
     body = "\n".join(parts)
     return (f"<!doctype html>\n<html lang=en>\n<head><meta charset=utf-8>\n<meta name=viewport content=width=device-width>\n"
-            f"<title>Pythia beside other RDF databases</title>\n<style>{STYLE}</style></head>\n<body>\n{body}\n</body></html>\n")
+            f"<title>{escape(title)}</title>\n<style>{STYLE}</style></head>\n<body>\n{body}\n</body></html>\n")
 
 
 def html_table(title, header, rows, notes):
@@ -52,10 +66,17 @@ def html_table(title, header, rows, notes):
     if rows:
         lines.append("<table><tr>" + "".join(f"<th>{escape(str(cell))}</th>" for cell in header) + "</tr>")
         for row in rows:
-            lines.append("<tr>" + "".join(f"<td>{escape(str(cell))}</td>" for cell in row) + "</tr>")
+            lines.append("<tr>" + "".join(f"<td>{html_cell(cell)}</td>" for cell in row) + "</tr>")
         lines.append("</table>")
     lines += [f"<p class=note>{escape(note)}</p>" for note in notes]
     return "\n".join(lines)
+
+
+def html_cell(cell):
+    """A cell's text, or a link to the file that it names."""
+    if isinstance(cell, report.Link):
+        return f'<a href="{quote(cell)}">report</a>'
+    return escape(str(cell))
 
 
 def plots(name, figures):
@@ -82,6 +103,8 @@ def plots(name, figures):
     medians = {template: {engine: first.times[engine][template]["p50_us"] / 1e3
                           for engine in first.engines if template in first.times[engine]}
                for template in first.templates}
+    if name == "operators":
+        return [bars(medians, "operators of the engines, median ms")]
     return [bars(rates, f"{name}, {first.unit}"), bars(medians, f"{name}, median ms, {first.clients} client")]
 
 

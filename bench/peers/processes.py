@@ -6,6 +6,7 @@ It is ended when the script ends, by whatever way: normally, by an error, by Ctr
 """
 
 import atexit
+import contextlib
 import ctypes
 import os
 import signal
@@ -37,17 +38,17 @@ class Measured:
 
 
 class Child:
-    """A running process with its children; its output goes to a log file."""
+    """A running process with its children; what it prints goes to a log file. With `output`, standard output goes there."""
 
-    def __init__(self, command, log, cwd=None, env=None):
+    def __init__(self, command, log, cwd=None, env=None, output=None):
         self.command = [str(part) for part in command]
         self.log = Path(log)
         self.peak_bytes = 0
         self.rusage = None
         self._started = time.monotonic()
-        with open(self.log, "ab") as out:
+        with open(self.log, "ab") as log, open(output, "wb") if output else contextlib.nullcontext(log) as out:
             self.process = subprocess.Popen(
-                self.command, stdin=subprocess.DEVNULL, stdout=out, stderr=subprocess.STDOUT,
+                self.command, stdin=subprocess.DEVNULL, stdout=out, stderr=log,
                 cwd=cwd, env=env, start_new_session=True, preexec_fn=_die_with_parent)
         self.pid = self.process.pid
         _running.append(self)
@@ -126,9 +127,9 @@ class Child:
             self.peak_bytes = max(self.peak_bytes, total)
 
 
-def run(command, log, cwd=None, env=None):
+def run(command, log, cwd=None, env=None, output=None):
     """Runs a command to its end and gives what it cost."""
-    child = Child(command, log, cwd, env)
+    child = Child(command, log, cwd, env, output)
     try:
         return child.wait()
     finally:

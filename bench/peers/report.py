@@ -61,6 +61,10 @@ def tests(figures):
     return [Test(figures, test) for test in figures["tests"]]
 
 
+class Link(str):
+    """The name of a file beside the page, which a cell of the page links to."""
+
+
 def comparison(record):
     """All tables of a record of bench/compare."""
     texts = []
@@ -68,6 +72,8 @@ def comparison(record):
         texts.append(data_title(dataset, measured) + "\n")
         for name, figures in measured["sections"].items():
             texts += [table(*parts) for parts in section_tables(dataset, name, figures)]
+    if record.get("experiments"):
+        texts.append(table(*experiments_table(record["experiments"])))
     if record["trouble"]:
         texts.append("\n".join(["Not measured", *(f"  {key}: {why}" for key, why in record["trouble"].items())]))
     return "\n".join(texts)
@@ -87,6 +93,8 @@ def section_tables(dataset, name, figures):
         return [updates_table(dataset, figures)]
     if name == "cold":
         return [cold_table(dataset, figures)]
+    if name == "operators":
+        return [operators_table(dataset, figures), *checked_tables(dataset, name, figures)]
     found = [rates_table(dataset, name, figures)]
     found += [times_table(dataset, name, test) for test in tests(figures)]
     return found + checked_tables(dataset, name, figures)
@@ -143,6 +151,45 @@ def times_table(dataset, name, test):
     header = ["template", *(f"{engine} ms" for engine in test.engines),
               *(f"{engine}/{test.engines[0]}" for engine in test.engines[1:])]
     return (f"{dataset}: {name}, median / p95, clients: {test.clients}", header, rows, [])
+
+
+def operators_table(dataset, figures):
+    """Medians by operator and engine, with the queries, those that find nothing, and the mean number of rows."""
+    test, rows = tests(figures)[0], []
+    for operator in test.templates:
+        found, first = figures["found"][operator], test.engines[0]
+        medians = {engine: test.times[engine][operator]["p50_us"] for engine in test.engines if operator in test.times[engine]}
+        row = [operator, found["queries"], found["empty"], f"{found['rows'] / found['queries']:,.0f}"]
+        row += [milliseconds(medians[engine] / 1e6) if engine in medians else "–" for engine in test.engines]
+        row += [f"{medians[engine] / medians[first]:.1f}" if first in medians and engine in medians else "–"
+                for engine in test.engines[1:]]
+        rows.append(row)
+    header = ["operator", "queries", "empty", "rows", *(f"{engine} ms" for engine in test.engines),
+              *(f"{engine}/{test.engines[0]}" for engine in test.engines[1:])]
+    return (f"{dataset}: operators of the engines, medians of 1 client", header, rows, [
+        "Parameters are drawn at random from the data. empty: queries that find nothing. rows: of a query, on average."])
+
+
+def experiments_table(experiments):
+    """The papers' figures beside ours, one row for each, with links to the experiments' own reports."""
+    rows, notes = [], []
+    for experiment in experiments:
+        for figure in experiment["figures"]:
+            rows.append([f"{experiment['name']}: {figure['figure']}", figure["paper"] or "–", figure["ours"],
+                         ratio_text(figure["ratio"]), figure["kind"], Link(experiment["report"])])
+        size = "" if experiment["full"] else ", a small run"
+        notes.append(f"{experiment['title']}: {experiment['command']} ({experiment['seconds']:.0f} s{size})")
+    notes.append("ratio: ours over the paper's, of times the paper's over ours: above 1 is better or more.")
+    if any(experiment["name"] == "ctdb" for experiment in experiments):
+        notes.append("The ratios of ctdb's times are upper bounds: the paper does not say how many queries a test has.")
+    return "the papers' experiments", ["experiment", "paper", "ours", "ratio", "kind", "report"], rows, notes
+
+
+def ratio_text(ratio):
+    """With three digits, or as many as the number has before its point."""
+    if ratio is None:
+        return "–"
+    return f"{ratio:,.0f}" if ratio >= 100 else f"{ratio:.3g}"
 
 
 def checked_tables(dataset, name, figures):

@@ -8,7 +8,7 @@ import json
 import shutil
 import time
 
-from . import data, engines, processes
+from . import data, engines, operators, processes
 from .sparql_http import Refused
 
 UPDATE_GRAPH = "urn:bench:updates"
@@ -108,6 +108,20 @@ def queries(chosen, name, work, asked, servers):
     file.write_text("".join(json.dumps(query) + "\n" for query in asked), encoding="utf-8")
     return bench(chosen, work, name,
                  ["endpoints", file, "--clients", POINT_CLIENTS if is_points else "1"], servers)
+
+
+def of_operators(chosen, work, servers):
+    """Queries for each operator of an engine, drawn from the data."""
+    store = work / "reference" / "store"
+    return queries(chosen, "operators", work, operators.queries(lambda query: rows(chosen, store, query), chosen.seed), servers)
+
+
+def rows(chosen, store, query):
+    """The rows of a query of a store of Pythia, each a list of terms as Turtle has them."""
+    result, log = store.parent / "rows.tsv", store.parent / "rows.log"
+    processes.run([engines.program(), "query", "-l", store, "--cache", chosen.memory, "--format", "tsv", "-o", result, "-q", query],
+                  log)
+    return [line.split("\t") for line in result.read_text(encoding="utf-8").split("\n")[1:] if line]
 
 
 def cold(chosen, work, asked, servers):

@@ -22,7 +22,8 @@ from unittest import mock
 BENCH = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(BENCH))
 
-from peers import command, compare, data, engines, instructions, page, points, processes, report, sparql_http, threads  # noqa: E402
+from peers import (command, compare, data, engines, experiments, instructions, operators, page, points, processes, report,  # noqa: E402
+                   sparql_http, threads)
 
 
 def latency(median):
@@ -130,6 +131,158 @@ class Report(unittest.TestCase):
         values = list(range(1, 101))
         self.assertEqual(report.percentile(values, 0.95), 95)
         self.assertEqual(report.percentile([4], 0.95), 4)
+
+
+class Operators(unittest.TestCase):
+    counts = {"<p>": 12_000, "<q>": 9_000, "<big>": 9_000_000, "<r>": 10}
+
+    def ask(self, query):
+        """A store in which <q> leads from the objects and subjects of every predicate, and <r> leads to itself."""
+        if query.startswith("SELECT ?p"):
+            return [[name, str(count)] for name, count in self.counts.items()]
+        if query.startswith("SELECT ?q"):
+            return [["<q>", '"8000"^^<http://www.w3.org/2001/XMLSchema#integer>'], ["<r>", "3"]]
+        if query.startswith("SELECT ?y"):
+            return [["<end>", "2"]] if "<r>" in query else []
+        return [['"12 \\"abc\\""@en']]
+
+    def test_queries_are_drawn_for_every_operator(self):
+        made = operators.queries(self.ask, seed=1)
+        by_operator = {}
+        for query in made:
+            by_operator.setdefault(query["template"], []).append(query["query"])
+        self.assertEqual(tuple(by_operator), operators.OPERATORS)
+        self.assertEqual(len({query["id"] for query in made}), len(made))
+        self.assertEqual(len({query["query"] for query in made}), len(made))
+        self.assertTrue(all(len(texts) <= operators.EACH for texts in by_operator.values()))
+        for text in by_operator["scan"]:
+            self.assertRegex(text, r'CONTAINS\(STR\(\?o\), "(12|abc)"\)')
+        self.assertEqual(by_operator["path"], ["SELECT ?s { ?s <r>+ <end> }"])
+        self.assertTrue(all("<q>" in text or "<r>" in text for text in by_operator["join"] + by_operator["optional"]))
+        self.assertEqual(made, operators.queries(self.ask, seed=1))
+        texts = {query["query"] for seed in range(20) for query in operators.queries(self.ask, seed)}
+        self.assertGreater(len(texts), len(made))
+
+    def test_predicates_with_about_the_wanted_number_of_triples_are_preferred(self):
+        drawn = operators.Drawn(self.ask, 1)
+        sizes = {f"<{number}>": 10 ** number for number in range(9)}
+        self.assertEqual({drawn.near(sizes) for _ in range(100)}, {f"<{number}>" for number in (2, 3, 4, 5, 6)})
+        self.assertIsNone(drawn.near({}))
+
+    def test_an_operator_without_parameters_has_no_query(self):
+        def ask(query):
+            return self.ask(query) if query.startswith(("SELECT ?p", "SELECT ?o")) else []
+        self.assertEqual({query["template"] for query in operators.queries(ask)}, {"scan", "aggregate", "sort", "distinct"})
+        with self.assertRaises(data.Missing):
+            operators.queries(lambda query: [])
+
+    def test_medians_and_empty_answers_are_shown(self):
+        found = figures({"pythia": {"scan": 1000.0, "sort": 500.0}, "peer": {"scan": 2500.0}}, {"peer": {"sort": "3 rows, not 4"}})
+        text = "".join(report.table(*parts) for parts in report.section_tables("bsbm", "operators", found))
+        self.assertRegex(text, r"operator +queries +empty +rows +pythia ms +peer ms +peer/pythia")
+        self.assertRegex(text, r"scan +2 +1 +2 +1\.00 +2\.50 +2\.5")
+        self.assertRegex(text, r"sort +2 +1 +2 +0\.500 +– +–")
+        self.assertRegex(text, r"peer +sort +3 rows, not 4")
+        self.assertEqual(len(page.plots("operators", found)), 1)
+
+
+class Experiments(unittest.TestCase):
+    def figures(self, name, run):
+        record = json.loads((BENCH / "runs" / f"{run}.json").read_text())
+        return {of["figure"]: of for of in experiments.EXPERIMENTS[name].figures(record)}
+
+    def test_figures_of_recorded_runs_are_those_of_their_reports(self):
+        found = self.figures("operators", "2026-11-30-operators")
+        self.assertEqual(found["FlashScan of 4 % of the attributes, all rows"]["ours"], "3.15x")
+        self.assertEqual(found["FlashJoin over a hash join of rows, most"]["ours"], "5.27x")
+        self.assertEqual(found["its false positives"]["ours"], "0.214 %")
+        self.assertAlmostEqual(found["its false positives"]["ratio"], 0.25 / 0.213832)
+        self.assertTrue(all(of["kind"] == "measured" and of["ratio"] for of in found.values()))
+        found = self.figures("ipl", "2026-11-30-ipl-500k")
+        self.assertEqual(found["insertion: % that a log in PCRAM saves, most"]["ours"], "48.8")
+        self.assertEqual({of["kind"] for of in found.values()}, {"modelled"})
+        found = self.figures("meld", "2026-11-30-meld")
+        self.assertEqual(len(found), 4)
+        self.assertTrue(all(of["ratio"] > 1 for of in found.values()))
+        found = self.figures("ctdb", "2026-11-30-ctdb")
+        self.assertEqual(found["load, triples/s"]["ours"], "1,846,642")
+        self.assertEqual(found["join2, ms of a query; paper: of a test"]["paper"], "131,273")
+        self.assertEqual(len(found), 9)
+        found = self.figures("yago", "2026-11-30-yago-modelled")
+        self.assertEqual(found["queries/s, 4 clients, on the paper's flash"]["ours"], "10,659")
+        self.assertEqual(found["PCM over flash, 4 clients"]["ours"], "1.79x")
+        self.assertEqual([of["kind"] for of in found.values()], ["measured"] * 2 + ["modelled"] * 3)
+        found = self.figures("search", "2026-11-30-search-1gb")
+        self.assertEqual(found["Dijkstra: gain of 32 nodes a batch over 1, on the paper's flash"]["ours"], "5.37x")
+        self.assertEqual(self.figures("hops", "2026-11-22-hops")["pages read by a hop"]["ours"], "0.997")
+
+    def test_filters_of_any_size_are_compared_in_the_papers_proportions(self):
+        def of(kind, size, false_positives, buffer_bytes=None):
+            return {"kind": kind, "filter_bytes": size, "buffer_bytes": buffer_bytes, "build_seconds": 1.0,
+                    "probe_seconds": 1.0 if kind == "classic" else 0.0, "false_positives": false_positives, "absent": 1000}
+        found = experiments.bloom_filters([of("classic", 512, 2), of("classic", 256, 30), of("buffered", 1024, 9, 64),
+                                           of("buffered", 1024, 2, 128)])
+        self.assertEqual([(row["ours"], row["ratio"]) for row in found], [("2x", 2.0), ("0.2 %", 1.25), ("15x", 1.5)])
+        self.assertEqual(experiments.bloom_filters([]), [])
+
+    def compare_with(self, folder, script, given):
+        """Runs bench/compare's experiments with a program that stands for `pythia`. Gives them, the trouble, and the calls."""
+        program = Path(folder) / "pythia"
+        program.write_text(textwrap.dedent(script))
+        program.chmod(0o755)
+        chosen = compare.arguments([*given, "--sections", "operators"])
+        work, trouble = Path(folder) / "work", {}
+        work.mkdir(exist_ok=True)
+        progress = compare.Progress(work, {}, again=False)
+        with mock.patch.object(engines, "program", lambda: program), contextlib.redirect_stdout(io.StringIO()), \
+                contextlib.redirect_stderr(io.StringIO()):
+            found = compare.experiment_all(chosen, work, Path(folder) / "a run", progress, trouble)
+        return found, trouble
+
+    def test_records_and_reports_are_kept_beside_the_page_and_linked(self):
+        script = """\
+            #!/usr/bin/env python3
+            import json, os, sys
+            given = dict(zip(sys.argv, sys.argv[1:]))
+            median = {"hop_ratio": 1.04, "reads_per_hop": 0.99, "frontier_ratio": 0.9}
+            records = {"hops": {"median": median}, "ipl": {"stores": []}}
+            if sys.argv[2] == "meld":
+                sys.exit("no room")
+            if "--folder" in given:
+                open(given["--folder"] + "/left", "w")
+            print("a table < of " + sys.argv[2])
+            print("progress", file=sys.stderr)
+            open(given["--json"], "w").write(json.dumps(records[sys.argv[2]]))
+            if "--report" in given:
+                open(given["--report"], "w").write("its own page")
+            """
+        with tempfile.TemporaryDirectory() as folder:
+            given = ["--experiments", "ipl,meld,yago,hops", "--data", "bsbm"]
+            found, trouble = self.compare_with(folder, script, given)
+            self.assertEqual([of["name"] for of in found], ["ipl", "hops"])
+            self.assertIn("no room", trouble["experiments meld"])
+            self.assertIn("--records 50000", found[0]["command"])
+            self.assertEqual(found[1]["command"], "pythia bench hops -l STORE --cache 4M --rounds 3 --seconds 0.1")
+            self.assertEqual(json.loads((Path(folder) / "a run-hops.json").read_text())["median"]["hop_ratio"], 1.04)
+            self.assertEqual((Path(folder) / "a run-ipl.html").read_text(), "its own page")
+            own = (Path(folder) / "a run-hops.html").read_text()
+            self.assertIn("<pre>a table &lt; of hops\n</pre>", own)
+            self.assertFalse((Path(folder) / "work" / "experiments" / "scratch").exists())
+            record = {**Report.record, "experiments": found}
+            self.assertRegex(report.comparison(record), r"hops: pages read by a hop +– +0\.99 +– +measured +a run-hops\.html")
+            self.assertIn('<a href="a%20run-hops.html">report</a>', page.html(record))
+            # A run that was stopped goes on, and finds what is measured.
+            again, _ = self.compare_with(folder, "#!/bin/sh\nexit 1\n", given)
+            self.assertEqual(again, found)
+
+
+
+    def test_a_full_run_has_the_commands_own_sizes(self):
+        experiment = experiments.EXPERIMENTS["meld"]
+        self.assertEqual(experiment.arguments(True, "F", None), ["bench", "meld", "--folder", "F"])
+        self.assertIn("5000", experiment.arguments(False, "F", None))
+        self.assertIsNone(experiments.EXPERIMENTS["yago"].store({"bsbm": "S"}))
+        self.assertEqual(experiments.EXPERIMENTS["hops"].store({"bsbm": "S"}), "S")
 
 
 class Data(unittest.TestCase):
@@ -312,6 +465,9 @@ class Command(unittest.TestCase):
         self.assertIn("--queries", self.refuses("--data", "x.nt"))
         self.assertIn("--sections: choose", self.refuses("--sections", "all"))
         self.assertIn("--scale is", self.refuses("--scale", "big"))
+        self.assertIn("--experiments: choose", self.refuses("--experiments", "tpch"))
+        self.assertEqual(compare.arguments(["--experiments", "none"]).experiments, [])
+        self.assertEqual(compare.arguments([]).experiments, list(experiments.EXPERIMENTS))
 
     def test_a_stopped_run_goes_on_unless_something_has_changed(self):
         with tempfile.TemporaryDirectory() as folder, contextlib.redirect_stdout(io.StringIO()):
