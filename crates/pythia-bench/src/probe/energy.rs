@@ -253,7 +253,7 @@ impl Trace {
     }
 
     /// Returns the end of the background work that follows the last transfer at a time, and true if it goes on until
-    /// the next run begins, or if that follows too soon to tell.
+    /// the next run begins or the trace ends, or if that follows too soon to tell.
     pub(super) fn background_end(
         &self,
         shunt: &Shunt,
@@ -266,9 +266,10 @@ impl Trace {
         let works = |window: &[f64]| idle.is_left(window);
         let found = watts.windows(WINDOW).rposition(works);
         let is_to_the_end = found.is_some_and(|found| found + WINDOW == watts.len());
-        let is_cut = next.is_finite() && (is_to_the_end || watts.len() < WINDOW);
+        let is_cut = is_to_the_end || watts.len() < WINDOW;
+        let end = next.min(self.samples[self.samples.len() - 1].0);
         match found {
-            _ if is_cut => (next, true),
+            _ if is_cut => (end, true),
             None => (last, false),
             Some(found) => (samples[found + WINDOW / 2].0, false),
         }

@@ -70,8 +70,8 @@ pub struct PatternEnergy {
     pub joule_above_idle: f64,
     /// Seconds of background work after the last transfer.
     pub background_seconds: f64,
-    /// True if the background work lasted until the next run began, or that began too soon to tell: the pause between them
-    /// was too short.
+    /// True if the background work lasted until the next run began, or the trace ended, or if that was too soon to tell: the
+    /// pause between them, or the end of the trace, was too short.
     pub is_cut: bool,
 }
 
@@ -229,8 +229,8 @@ impl Profile {
         let cut = self.runs.iter().filter(|run| run.is_cut).count();
         if cut > 0 {
             table.note(format!(
-                "The pause after {cut} of {} runs was too short to find the end of their background work: repeat the probe with \
-                 these pauses (--pauses) or a longer one (--pause).",
+                "The pause after {cut} of {} runs, or the trace, was too short to find the end of their background work: repeat the \
+                 probe with these pauses (--pauses) or a longer one (--pause), and end the trace as long after the probe.",
                 self.runs.len()
             ));
         }
@@ -241,6 +241,17 @@ impl Profile {
 impl PatternEnergy {
     fn has(&self, pattern: Pattern) -> bool {
         self.pattern.split('/').any(|name| name == pattern.name())
+    }
+
+    /// Returns its patterns: one, or two that are mixed.
+    fn patterns(&self) -> impl Iterator<Item = Pattern> {
+        Pattern::ALL
+            .into_iter()
+            .filter(move |pattern| self.has(*pattern))
+    }
+
+    fn is_mixed(&self) -> bool {
+        self.patterns().count() > 1
     }
 
     fn pause_seconds(&self) -> f64 {
@@ -266,18 +277,23 @@ impl Pauses {
         }
     }
 
-    /// Computes the pauses: those after the longest background work of a pattern's own runs.
+    /// Computes the pauses: those after the longest background work of a pattern's own runs. After a run of two mixed
+    /// patterns comes the longer pause of both. If that is too short for it, it grows, and the other one does not: reads
+    /// would wait for the work that writes have caused.
     fn after(runs: &[PatternEnergy]) -> Self {
-        let longest = |pattern: Pattern| {
-            let runs = runs.iter().filter(|run| run.pattern == pattern.name());
-            runs.map(PatternEnergy::pause_seconds).fold(0.0, f64::max)
-        };
-        Self {
-            sr: longest(Pattern::SR),
-            rr: longest(Pattern::RR),
-            sw: longest(Pattern::SW),
-            rw: longest(Pattern::RW),
+        let (mixed, alone): (Vec<_>, Vec<_>) = runs.iter().partition(|run| run.is_mixed());
+        let mut pauses = Self::NONE;
+        for run in alone.into_iter().chain(mixed) {
+            let longer = |a: &Pattern, b: &Pattern| {
+                let [a, b] = [a, b].map(|pattern| (pauses.seconds(*pattern), pattern.writes()));
+                a.0.total_cmp(&b.0).then(a.1.cmp(&b.1))
+            };
+            if let Some(pattern) = run.patterns().max_by(longer) {
+                let seconds = pauses.seconds_mut(pattern);
+                *seconds = seconds.max(run.pause_seconds());
+            }
         }
+        pauses
     }
 
     /// Reads the pauses that an analysis has written (`pythia probe --energy-trace … --json`).
@@ -295,6 +311,15 @@ impl Pauses {
             Pattern::RR => self.rr,
             Pattern::SW => self.sw,
             Pattern::RW => self.rw,
+        }
+    }
+
+    fn seconds_mut(&mut self, pattern: Pattern) -> &mut f64 {
+        match pattern {
+            Pattern::SR => &mut self.sr,
+            Pattern::RR => &mut self.rr,
+            Pattern::SW => &mut self.sw,
+            Pattern::RW => &mut self.rw,
         }
     }
 

@@ -156,6 +156,56 @@ fn each_pattern_has_its_energy_and_the_pause_that_follows() {
 }
 
 #[test]
+fn the_pause_after_mixed_patterns_grows_if_it_was_too_short() {
+    // Alone, random writes are followed by 0.2 s of work, reads by none; mixed, by work until the next run begins.
+    let probe = recorded(&[
+        ("granularity", "SR", 4096, 1.0, 2.0),
+        ("granularity", "RW", 4096, 3.0, 4.0),
+        ("mix", "SR/RW", 1, 5.0, 6.0),
+        ("mix", "SR/RR", 1, 6.5, 7.5),
+        ("mix", "SR/RW", 2, 9.0, 10.0),
+    ]);
+    let busy = [(1.0, 2.0), (3.0, 4.2), (5.0, 7.7), (9.0, 10.1)];
+    let trace = trace(13.0, |t| {
+        match busy.iter().any(|(from, to)| (*from..*to).contains(&t)) {
+            true => 0.5,
+            false => 0.1,
+        }
+    });
+    let shunt = Shunt {
+        idle_seconds: 0.9,
+        ..SHUNT
+    };
+    let profile = Profile::new(&trace, &shunt, &probe, 0.0).expect("the trace covers it");
+    let cut: Vec<bool> = profile.runs.iter().map(|run| run.is_cut).collect();
+    assert_eq!(cut, [false, false, true, false, false]);
+    let pause = |first, second| profile.pauses.pause(first, second).as_secs_f64();
+    let mixed = pause(Pattern::SR, Some(Pattern::RW));
+    assert!(
+        (mixed - 1.0).abs() < 0.02,
+        "twice as long as it was: {mixed}"
+    );
+    assert_eq!(pause(Pattern::RW, None), mixed);
+    let read = pause(Pattern::SR, None).max(pause(Pattern::RR, None));
+    assert!((read - 0.22).abs() < 0.02, "of their own mix: {read}");
+}
+
+#[test]
+fn the_last_run_is_cut_if_the_trace_ends_in_its_work_or_too_soon_to_tell() {
+    let last = |seconds: f64| {
+        let trace = trace(seconds, |t| if (2.0..4.0).contains(&t) { 0.5 } else { 0.1 });
+        let probe = recorded(&[("order", "SW", 1, 2.0, 3.0)]);
+        let profile = Profile::new(&trace, &SHUNT, &probe, 0.0).expect("the trace covers it");
+        (profile.runs[0].background_seconds, profile.runs[0].is_cut)
+    };
+    let (seconds, is_cut) = last(3.5);
+    assert!(is_cut && (seconds - 0.5).abs() < 0.01, "{seconds}");
+    assert!(last(3.004).1, "too soon to tell");
+    let (seconds, is_cut) = last(5.0);
+    assert!(!is_cut && (seconds - 1.0).abs() < 0.01, "{seconds}");
+}
+
+#[test]
 fn regular_work_of_an_idle_device_is_a_part_of_its_idle_state() {
     let steady = trace(3.0, |_| 0.1).idle(&SHUNT);
     assert!((steady.mean_watt - 0.5).abs() < 0.02, "{steady:?}");

@@ -44,7 +44,7 @@ impl Pattern {
         matches!(self, Self::RR | Self::RW)
     }
 
-    fn writes(self) -> bool {
+    pub(super) fn writes(self) -> bool {
         matches!(self, Self::SW | Self::RW)
     }
 
