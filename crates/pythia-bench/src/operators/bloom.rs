@@ -138,51 +138,128 @@ impl Filters {
     }
 }
 
-/// Measures all filters.
+/// Measures all filters, by turns in each round.
 pub(super) fn run(
     storage: &Arc<DirectStorage>,
     options: &Options,
     rounds: usize,
     mut progress: impl FnMut(&str),
 ) -> Result<Filters> {
-    let mut filters = Vec::new();
-    // The blocked one shows what a filter made for caches can do; its size makes no other difference.
-    let classic = options.memory_bytes.iter().map(|bytes| (*bytes, false));
-    let blocked = options.memory_bytes.first().map(|bytes| (*bytes, true));
-    for (bytes, is_blocked) in classic.chain(blocked) {
-        let kind = if is_blocked {
-            Kind::Blocked
-        } else {
-            Kind::Classic
-        };
-        progress(&format!("bloom: {} KiB in memory, {kind:?}", bytes >> 10));
-        let new = || Ok(MemoryFilter::new(bytes, MEMORY_HASHES, is_blocked));
-        filters.push(measure(kind, options.keys, rounds, new)?);
-    }
-    // With one bit more for a key, false positives are fewer.
-    let buffers = options
-        .buffer_bytes
-        .iter()
-        .map(|bytes| (*bytes, STORED_HASHES));
-    let more = options
-        .buffer_bytes
-        .get(1)
-        .map(|bytes| (*bytes, STORED_HASHES + 1));
-    for (buffer, hashes) in buffers.chain(more) {
-        progress(&format!(
-            "bloom: on the device, a buffer of {} KiB, {hashes} bits",
-            buffer >> 10
-        ));
-        let (bytes, page) = (options.stored_bytes, options.page_bytes);
-        let new = || BufferedFilter::create(storage, bytes, page, buffer, hashes);
-        filters.push(measure(Kind::Buffered, options.keys, rounds, new)?);
+    let plans = options.plans();
+    let mut runs: Vec<Vec<Run>> = vec![Vec::new(); plans.len()];
+    for _ in 0..rounds {
+        for (plan, runs) in plans.iter().zip(&mut runs) {
+            progress(&plan.describe());
+            runs.push(plan.run(storage, options)?);
+        }
     }
     storage.remove(NAME)?;
+    let filters = plans
+        .iter()
+        .zip(&runs)
+        .map(|(plan, runs)| plan.measured(runs));
     Ok(Filters {
         keys: options.keys,
         page_bytes: options.page_bytes,
-        filters,
+        filters: filters.collect(),
     })
+}
+
+/// A filter to measure.
+#[derive(Clone, Copy)]
+struct Plan {
+    kind: Kind,
+    /// Bytes of a filter in memory, or of the buffer of one on the device.
+    bytes: usize,
+    hashes: u32,
+}
+
+/// One round of a filter.
+#[derive(Clone, Copy)]
+struct Run {
+    build_seconds: f64,
+    probe_seconds: f64,
+    absent: u64,
+    false_positives: u64,
+    facts: Facts,
+}
+
+impl Options {
+    /// Returns all filters: those in memory, then those on the device.
+    fn plans(&self) -> Vec<Plan> {
+        let plan = |kind, hashes| {
+            move |bytes: &usize| Plan {
+                kind,
+                bytes: *bytes,
+                hashes,
+            }
+        };
+        let classic = self.memory_bytes.iter();
+        let mut plans: Vec<Plan> = classic.map(plan(Kind::Classic, MEMORY_HASHES)).collect();
+        // The blocked one shows what a filter made for caches can do; its size makes no other difference.
+        let blocked = self.memory_bytes.first();
+        plans.extend(blocked.map(plan(Kind::Blocked, MEMORY_HASHES)));
+        let buffers = self.buffer_bytes.iter();
+        plans.extend(buffers.map(plan(Kind::Buffered, STORED_HASHES)));
+        // With one bit more for a key, false positives are fewer.
+        let more = self.buffer_bytes.get(1);
+        plans.extend(more.map(plan(Kind::Buffered, STORED_HASHES + 1)));
+        plans
+    }
+}
+
+impl Plan {
+    fn describe(&self) -> String {
+        let Self {
+            kind,
+            bytes,
+            hashes,
+        } = self;
+        let kib = bytes >> 10;
+        match kind {
+            Kind::Buffered => {
+                format!("bloom: on the device, a buffer of {kib} KiB, {hashes} bits")
+            }
+            _ => format!("bloom: {kib} KiB in memory, {kind:?}"),
+        }
+    }
+
+    /// Measures one round of a new filter.
+    fn run(&self, storage: &Arc<DirectStorage>, options: &Options) -> Result<Run> {
+        let (kind, keys) = (self.kind, options.keys);
+        if kind == Kind::Buffered {
+            let (bytes, page) = (options.stored_bytes, options.page_bytes);
+            let filter = BufferedFilter::create(storage, bytes, page, self.bytes, self.hashes)?;
+            return measure(kind, keys, filter);
+        }
+        let is_blocked = kind == Kind::Blocked;
+        measure(
+            kind,
+            keys,
+            MemoryFilter::new(self.bytes, self.hashes, is_blocked),
+        )
+    }
+
+    /// Returns the figures of its rounds: median times. All else is the same in each round.
+    fn measured(&self, runs: &[Run]) -> Measured {
+        let last = runs.last().expect("there is a round");
+        let median = |seconds: fn(&Run) -> f64| {
+            super::median(&mut runs.iter().map(seconds).collect::<Vec<_>>())
+        };
+        Measured {
+            kind: self.kind,
+            filter_bytes: last.facts.filter_bytes,
+            buffer_bytes: last.facts.buffer_bytes,
+            memory_bytes: last.facts.memory_bytes,
+            hashes: last.facts.hashes,
+            build_seconds: median(|run| run.build_seconds),
+            probe_seconds: median(|run| run.probe_seconds),
+            absent: last.absent,
+            false_positives: last.false_positives,
+            read_bytes: last.facts.read_bytes,
+            written_bytes: last.facts.written_bytes,
+        }
+    }
 }
 
 /// A filter to be filled, and then probed. The answers of probes may come later, and in another order.
@@ -198,6 +275,7 @@ trait Filter {
     fn facts(&self) -> Facts;
 }
 
+#[derive(Clone, Copy)]
 struct Facts {
     filter_bytes: usize,
     buffer_bytes: Option<usize>,
@@ -219,61 +297,43 @@ fn number(key: u64) -> u64 {
     key.wrapping_mul(INVERSE)
 }
 
-/// Inserts keys 0 to `keys`, then probes for inserted keys and others by turns. The median times of the rounds count.
-fn measure<F: Filter>(
-    kind: Kind,
-    keys: u64,
-    rounds: usize,
-    new: impl Fn() -> Result<F>,
-) -> Result<Measured> {
-    let (mut builds, mut probes) = (Vec::new(), Vec::new());
-    let mut last = None;
-    for _ in 0..rounds {
-        let mut filter = new()?;
-        let begun = Instant::now();
-        for number in 0..keys {
-            filter.insert(key(number))?;
-        }
-        filter.seal()?;
-        builds.push(begun.elapsed().as_secs_f64());
-        let (mut found, mut false_positives) = (0, 0);
-        let mut passes = |key| match number(key) < keys {
-            true => found += 1,
-            false => false_positives += 1,
-        };
-        let begun = Instant::now();
-        for probe in 0..keys {
-            // The low bit decides; inserted keys are probed in another order than they were inserted.
-            let inserted = probe.wrapping_mul(0x9e37_79b1) % keys;
-            let number = if probe & 1 == 0 {
-                inserted
-            } else {
-                keys + probe
-            };
-            filter.probe(key(number), &mut passes)?;
-        }
-        filter.finish(&mut passes)?;
-        probes.push(begun.elapsed().as_secs_f64());
-        ensure!(
-            found == keys.div_ceil(2),
-            "{kind:?}: {found} of {} inserted keys were found",
-            keys.div_ceil(2)
-        );
-        last = Some((filter.facts(), false_positives));
+/// Inserts keys 0 to `keys`, then probes for inserted keys and others by turns.
+fn measure(kind: Kind, keys: u64, mut filter: impl Filter) -> Result<Run> {
+    let begun = Instant::now();
+    for number in 0..keys {
+        filter.insert(key(number))?;
     }
-    let (facts, false_positives) = last.expect("there is a round");
-    Ok(Measured {
-        kind,
-        filter_bytes: facts.filter_bytes,
-        buffer_bytes: facts.buffer_bytes,
-        memory_bytes: facts.memory_bytes,
-        hashes: facts.hashes,
-        build_seconds: super::median(&mut builds),
-        probe_seconds: super::median(&mut probes),
+    filter.seal()?;
+    let build_seconds = begun.elapsed().as_secs_f64();
+    let (mut found, mut false_positives) = (0, 0);
+    let mut passes = |key| match number(key) < keys {
+        true => found += 1,
+        false => false_positives += 1,
+    };
+    let begun = Instant::now();
+    for probe in 0..keys {
+        // The low bit decides; inserted keys are probed in another order than they were inserted.
+        let inserted = probe.wrapping_mul(0x9e37_79b1) % keys;
+        let number = if probe & 1 == 0 {
+            inserted
+        } else {
+            keys + probe
+        };
+        filter.probe(key(number), &mut passes)?;
+    }
+    filter.finish(&mut passes)?;
+    let probe_seconds = begun.elapsed().as_secs_f64();
+    ensure!(
+        found == keys.div_ceil(2),
+        "{kind:?}: {found} of {} inserted keys were found",
+        keys.div_ceil(2)
+    );
+    Ok(Run {
+        build_seconds,
+        probe_seconds,
         absent: keys / 2,
         false_positives,
-        read_bytes: facts.read_bytes,
-        written_bytes: facts.written_bytes,
+        facts: filter.facts(),
     })
 }
 
@@ -638,6 +698,22 @@ mod tests {
         assert!(read.is_sorted_by(|a, b| a.0 > b.0 && a.1 > b.1), "{read:?}");
         // All keys fit: each page is written once, and read once for the probes.
         assert_eq!(read[2], (64 << 10, 64 << 10));
+    }
+
+    #[test]
+    fn filters_take_turns_in_each_round() {
+        let (_folder, storage) = storage();
+        let options = Options::new(500, 1 << 20).expect("a power of two");
+        let mut steps = Vec::new();
+        let filters = run(&storage, &options, 3, |step| steps.push(step.to_owned()));
+        let filters = filters.expect("measured").filters;
+        let rounds: Vec<&[String]> = steps.chunks(filters.len()).collect();
+        let different: HashSet<&String> = rounds[0].iter().collect();
+        assert_eq!(different.len(), filters.len(), "{steps:?}");
+        assert_eq!(rounds, [rounds[0]; 3]);
+        let kinds: Vec<Kind> = filters.iter().map(|filter| filter.kind).collect();
+        assert!(kinds.starts_with(&[Kind::Classic, Kind::Classic, Kind::Classic, Kind::Blocked]));
+        assert!(filters.iter().all(|filter| filter.absent == 250));
     }
 
     #[test]
