@@ -1,10 +1,12 @@
 //! Executors that append to a shared log, and the melder that rolls it forward, each on a thread.
 
 use std::path::Path;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
+use pythia_io::{DirectStorage, Storage};
 use pythia_log::meld::{Decision, Melder, State};
 use serde::Serialize;
 
@@ -39,7 +41,8 @@ pub(super) fn measure(
     folder: Option<&Path>,
 ) -> Result<Live> {
     let folder = folder.map(|folder| folder.join("meld"));
-    let shared = Shared::new(filled.state().clone(), workload.behind, folder.as_deref())?;
+    let device = folder.as_deref().map(open).transpose()?;
+    let shared = Shared::new(filled.state().clone(), workload.behind, device)?;
     let mut melder = filled.clone();
     let started = Instant::now();
     let (decisions, busy) = run(workload, &mut melder, executors, &shared)?;
@@ -63,8 +66,15 @@ pub(super) fn measure(
     })
 }
 
+fn open(folder: &Path) -> Result<Arc<dyn Storage>> {
+    Ok(Arc::new(DirectStorage::open(folder, true)?))
+}
+
 /// Returns all decisions and the time that the melder has worked.
-fn run(
+///
+/// # Errors
+/// The error of the first thread that failed. A panic of a thread is an error, too.
+pub(super) fn run(
     workload: &Workload,
     melder: &mut Melder,
     executors: usize,
@@ -83,22 +93,43 @@ fn run(
             let sync = move || closing_if_failed(shared, || Ok(shared.sync(durable)?));
             threads.push(scope.spawn(sync));
         }
+        let closing = Closing {
+            shared,
+            is_due: true,
+        };
         let melded = meld(melder, shared, workload.transactions as usize);
-        shared.close();
-        for thread in threads {
-            let joined = thread.join();
-            joined.map_err(|_| anyhow::anyhow!("an executor panicked"))??;
+        drop(closing);
+        // All of them: a scope panics if a thread that nobody has joined did.
+        let joined: Vec<_> = threads.into_iter().map(|thread| thread.join()).collect();
+        for done in joined {
+            done.map_err(|_| anyhow::anyhow!("an executor panicked"))??;
         }
         melded
     })
 }
 
-/// Closes the log if a thread fails, because others would wait for it.
-fn closing_if_failed(shared: &Shared, work: impl FnOnce() -> Result<()>) -> Result<()> {
-    let done = work();
-    if done.is_err() {
-        shared.close();
+/// Closes the log when it is dropped, unless the thread has done its work: others would wait for one that fails or panics.
+struct Closing<'s> {
+    shared: &'s Shared,
+    is_due: bool,
+}
+
+impl Drop for Closing<'_> {
+    fn drop(&mut self) {
+        if self.is_due {
+            self.shared.close();
+        }
     }
+}
+
+/// Closes the log if a thread fails or panics.
+fn closing_if_failed(shared: &Shared, work: impl FnOnce() -> Result<()>) -> Result<()> {
+    let mut closing = Closing {
+        shared,
+        is_due: true,
+    };
+    let done = work();
+    closing.is_due = done.is_err();
     done
 }
 

@@ -1,12 +1,10 @@
 //! State that executors and the melder share: the log, in memory and perhaps on a device, and the last states.
 
 use std::collections::VecDeque;
-use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
-use anyhow::Result;
-use pythia_io::{DirectStorage, Storage};
+use pythia_io::Storage;
 use pythia_log::meld::{State, to_changes};
 use pythia_log::{Changes, Entry, Log, LogError, LogOptions, StoreId, Ticket};
 
@@ -45,8 +43,13 @@ struct States {
 }
 
 impl Shared {
-    pub(super) fn new(state: State, behind: u64, device: Option<&Path>) -> Result<Self> {
-        let durable = device.map(create_log).transpose()?;
+    pub(super) fn new(
+        state: State,
+        behind: u64,
+        device: Option<Arc<dyn Storage>>,
+    ) -> Result<Self, LogError> {
+        let create = |device| Log::create(vec![device], STORE, LogOptions::default());
+        let durable = device.map(create).transpose()?;
         Ok(Self {
             log: Mutex::default(),
             appended: Condvar::new(),
@@ -135,10 +138,11 @@ impl Shared {
         drop(old);
     }
 
-    /// Ends the run.
+    /// Ends the run, also after a thread has panicked that held a lock.
     pub(super) fn close(&self) {
         // With the locks, so that nobody is between looking and waiting.
-        let (_log, _states) = (self.log(), self.states.lock().expect("no holder panics"));
+        let _log = self.log.lock().unwrap_or_else(PoisonError::into_inner);
+        let _states = self.states.lock().unwrap_or_else(PoisonError::into_inner);
         self.is_closed.store(true, Ordering::Relaxed);
         self.appended.notify_all();
         self.melded.notify_all();
@@ -165,9 +169,4 @@ impl Shared {
     fn log(&self) -> MutexGuard<'_, Intentions> {
         self.log.lock().expect("no holder panics")
     }
-}
-
-fn create_log(folder: &Path) -> Result<Log> {
-    let storage: Arc<dyn Storage> = Arc::new(DirectStorage::open(folder, true)?);
-    Ok(Log::create(vec![storage], STORE, LogOptions::default())?)
 }

@@ -1,5 +1,11 @@
 //! A small run of the whole benchmark, and its parameters.
 
+use std::sync::{Arc, mpsc};
+use std::thread;
+
+use pythia_io::{FaultPlan, FaultyStorage, MemoryStorage};
+
+use super::shared::Shared;
 use super::*;
 
 fn small() -> Options {
@@ -78,10 +84,32 @@ fn a_failed_append_ends_the_run_with_its_error() {
     let options = small();
     let filled = workload::fill(options.items).expect("filled");
     let workload = Workload::new(&options, options.shapes[0], Isolation::Snapshot, 0.0);
-    let folder = tempfile::tempdir().expect("a folder");
-    let path = folder.path().join("a file");
-    std::fs::write(&path, "").expect("written");
-    assert!(live::measure(&workload, &filled, 2, Some(&path)).is_err());
+    let device = FaultyStorage::new(Arc::new(MemoryStorage::new()), FaultPlan::none());
+    let state = filled.state().clone();
+    let shared = Shared::new(state, workload.behind, Some(Arc::new(device.clone())));
+    let shared = shared.expect("the log is created");
+    // Executors are at most some intentions ahead of the log, so there are at least 25 writes.
+    device.set_plan(FaultPlan::crash_at(device.operations() + 20, 1));
+    let error = live::run(&workload, &mut filled.clone(), 2, &shared).expect_err("it crashes");
+    let earlier = shared.from(0).len();
+    assert!(device.crashed() && (1..600).contains(&earlier), "{earlier}");
+    let message = format!("{error:#}");
+    assert!(message.contains("the device has crashed"), "{message}");
+}
+
+#[test]
+fn a_panic_of_an_executor_ends_the_run_with_an_error() {
+    let (done, result) = mpsc::channel();
+    thread::spawn(move || {
+        let options = small();
+        // Half of the items that transactions read are not there.
+        let filled = workload::fill(options.items / 2).expect("filled");
+        let workload = Workload::new(&options, options.shapes[0], Isolation::Snapshot, 0.0);
+        let run = live::measure(&workload, &filled, 2, None);
+        let _ = done.send(run.expect_err("it panics").to_string());
+    });
+    let error = result.recv_timeout(Duration::from_secs(20));
+    assert_eq!(error.expect("it ends"), "an executor panicked");
 }
 
 #[test]
