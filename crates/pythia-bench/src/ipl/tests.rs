@@ -142,6 +142,31 @@ fn devices_take_the_time_of_their_smallest_reads_and_writes() {
 }
 
 #[test]
+fn each_read_of_the_pcram_chip_has_its_latency() {
+    let mut meter = Meter::default();
+    let mut us = |ranges: &[std::ops::Range<u64>]| {
+        meter.read(&[], ranges);
+        meter.take().seconds[0] * 1e6
+    };
+    // Table 2 of the article: 206 ns for 32 bytes, of which 78 ns are for the first.
+    let per_32_bytes = 0.206 - 0.078;
+    for (ranges, reads, bytes) in [
+        (&[(0, 32)][..], 1.0, 32.0),
+        (&[(0, 512)], 1.0, 512.0),
+        (&[(0, 256), (256, 512)], 1.0, 512.0),
+        (&[(0, 512), (1024, 1536), (4096, 4128)], 3.0, 1056.0),
+    ] {
+        let ranges: Vec<_> = ranges.iter().map(|&(start, end)| start..end).collect();
+        let expected = reads * 0.078 + bytes / 32.0 * per_32_bytes;
+        let found = us(&ranges);
+        assert!(
+            (found - expected).abs() < 0.001,
+            "{ranges:?}: {found} µs, not {expected}"
+        );
+    }
+}
+
+#[test]
 #[should_panic(expected = "written once")]
 fn flash_is_not_overwritten() {
     let mut flash = Flash::default();
