@@ -15,7 +15,7 @@ use serde_json::json;
 use crate::arguments::seconds;
 use crate::arguments::{ReportArguments, bytes};
 use crate::exit::{DataError, UsageError};
-use crate::output::{show, write};
+use crate::output::{show, show_report};
 
 /// Measure the device of a folder
 ///
@@ -161,13 +161,10 @@ impl Probe {
             let storage = DirectStorage::open(store, false)?;
             pythia::device::write(&storage, &report.profile()).context("store the result")?;
         }
-        if let Some(path) = &self.output.report {
-            write(path, &report.html())?;
-        }
         let text = format!("{}\n{}", report.text(), report.profile());
         let mut value = serde_json::to_value(&report)?;
         value["profile"] = serde_json::to_value(report.profile())?;
-        show(self.output.json.as_deref(), &text, value)
+        show_report(&self.output, &text, || report.html(), value)
     }
 }
 

@@ -11,7 +11,7 @@ use tempfile::TempDir;
 use super::systems::SystemArguments;
 use crate::arguments::{LimitArguments, ReportArguments, StoreArguments, UseCaseName};
 use crate::exit::UsageError;
-use crate::output::{show, write};
+use crate::output::show_report;
 
 /// The Berlin SPARQL Benchmark: mixes of queries by one client and by several
 ///
@@ -102,14 +102,8 @@ impl Bsbm {
         };
         let systems = self.systems.systems(&database, &self.update_endpoints)?;
         let report = bsbm::run(&database, &systems, &options, |part| eprintln!("{part}"))?;
-        if let Some(path) = &self.output.report {
-            write(path, &report.html())?;
-        }
-        show(
-            self.output.json.as_deref(),
-            &report.text(),
-            serde_json::to_value(&report)?,
-        )
+        let json = serde_json::to_value(&report)?;
+        show_report(&self.output, &report.text(), || report.html(), json)
     }
 
     /// Copies the store for updates. The copy is removed with its folder.

@@ -12,7 +12,7 @@ use tempfile::TempDir;
 
 use crate::arguments::{LimitArguments, ReportArguments, StoreArguments, bytes};
 use crate::exit::UsageError;
-use crate::output::{show, write};
+use crate::output::show_report;
 
 /// Triples of a store that is made for the measurement and removed.
 const TRIPLES: u64 = 10_000_000;
@@ -89,14 +89,8 @@ impl Ctdb {
             seed: self.seed,
         };
         let report = ctdb::run(&database, load, &options, |part| eprintln!("{part}"))?;
-        if let Some(path) = &self.output.report {
-            write(path, &report.html())?;
-        }
-        show(
-            self.output.json.as_deref(),
-            &report.text(),
-            serde_json::to_value(&report)?,
-        )
+        let json = serde_json::to_value(&report)?;
+        show_report(&self.output, &report.text(), || report.html(), json)
     }
 
     /// Makes the folder of the temporary store, which is removed with the returned value.

@@ -10,7 +10,7 @@ use pythia_bench::{endpoints, queries};
 use super::systems::SystemArguments;
 use crate::arguments::{LimitArguments, ReportArguments, StoreArguments};
 use crate::exit::UsageError;
-use crate::output::{show, write};
+use crate::output::show_report;
 
 /// Compare this store with SPARQL endpoints on the queries of a file, in turn
 ///
@@ -73,13 +73,7 @@ impl Endpoints {
         let systems = self.systems.systems(&database, &[])?;
         let progress = |part: &str| eprintln!("{part}");
         let report = endpoints::run(&database, &systems, &list, &options, progress)?;
-        if let Some(path) = &self.output.report {
-            write(path, &report.html())?;
-        }
-        show(
-            self.output.json.as_deref(),
-            &report.text(),
-            serde_json::to_value(&report)?,
-        )
+        let json = serde_json::to_value(&report)?;
+        show_report(&self.output, &report.text(), || report.html(), json)
     }
 }

@@ -8,7 +8,7 @@ use pythia_bench::graph;
 
 use crate::arguments::{ReportArguments, bytes, seconds};
 use crate::exit::UsageError;
-use crate::output::{show, write};
+use crate::output::show_report;
 
 /// The Pythia paper's custom graph benchmark: chains of dependent reads, on this device and on
 /// models of the paper's flash and PCM
@@ -116,13 +116,7 @@ impl Graph {
         };
         let folder = self.folder.unwrap_or_default();
         let report = graph::run(&folder, &options, |part| eprintln!("{part} …"))?;
-        if let Some(path) = &self.output.report {
-            write(path, &report.html())?;
-        }
-        show(
-            self.output.json.as_deref(),
-            &report.text(),
-            serde_json::to_value(&report)?,
-        )
+        let json = serde_json::to_value(&report)?;
+        show_report(&self.output, &report.text(), || report.html(), json)
     }
 }

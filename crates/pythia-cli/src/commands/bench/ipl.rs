@@ -6,7 +6,7 @@ use pythia_bench::ipl;
 
 use crate::arguments::{ReportArguments, bytes};
 use crate::exit::UsageError;
-use crate::output::{show, write};
+use crate::output::show_report;
 
 /// In-Page Logging on modelled devices, with logs on flash and in phase change memory, beside
 /// sorted runs
@@ -68,13 +68,7 @@ impl Ipl {
             .check()
             .map_err(|error| UsageError(error.to_string()))?;
         let report = ipl::run(&options, |store| eprintln!("{store}"))?;
-        if let Some(path) = &self.output.report {
-            write(path, &report.html())?;
-        }
-        show(
-            self.output.json.as_deref(),
-            &report.text(),
-            serde_json::to_value(&report)?,
-        )
+        let json = serde_json::to_value(&report)?;
+        show_report(&self.output, &report.text(), || report.html(), json)
     }
 }

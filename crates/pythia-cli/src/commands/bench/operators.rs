@@ -8,7 +8,7 @@ use pythia_bench::operators::{self, Part};
 
 use crate::arguments::{ReportArguments, bytes, seconds};
 use crate::exit::UsageError;
-use crate::output::{show, write};
+use crate::output::show_report;
 
 /// Scans of parts of pages, late joins and a Bloom filter on the device, compared with the usual
 /// operators
@@ -108,14 +108,8 @@ impl Operators {
         let options = self.options(folder.path().to_owned())?;
         let report = operators::run(&options, |step| eprintln!("{step}"))?;
         folder.close().context("remove the measured files")?;
-        if let Some(path) = &self.output.report {
-            write(path, &report.html())?;
-        }
-        show(
-            self.output.json.as_deref(),
-            &report.text(),
-            serde_json::to_value(&report)?,
-        )
+        let json = serde_json::to_value(&report)?;
+        show_report(&self.output, &report.text(), || report.html(), json)
     }
 
     fn options(&self, folder: PathBuf) -> Result<operators::Options> {

@@ -7,7 +7,7 @@ use pythia_bench::yago;
 
 use crate::arguments::{LimitArguments, ReportArguments, StoreArguments, seconds};
 use crate::exit::UsageError;
-use crate::output::{show, write};
+use crate::output::show_report;
 
 /// The Pythia paper's experiment: six queries on YAGO by 1 to 32 clients, and its Q1, Q2, Q3
 ///
@@ -105,13 +105,7 @@ impl Yago {
         let database = self.store.open(&self.limits)?;
         let mut report = yago::run(&database, &options, |part| eprintln!("{part}"))?;
         report.store.file_bytes = bytes_by_name(&self.store.location)?;
-        if let Some(path) = &self.output.report {
-            write(path, &report.html())?;
-        }
-        show(
-            self.output.json.as_deref(),
-            &report.text(),
-            serde_json::to_value(&report)?,
-        )
+        let json = serde_json::to_value(&report)?;
+        show_report(&self.output, &report.text(), || report.html(), json)
     }
 }
