@@ -58,6 +58,8 @@ pub struct Options {
     pub groups: Vec<u64>,
     /// The seed of the records.
     pub seed: u64,
+    /// Stores that are measured at the same time. Each is in memory as a whole.
+    pub jobs: usize,
 }
 
 impl Default for Options {
@@ -69,6 +71,7 @@ impl Default for Options {
             log_area_bytes: [8, 16, 32, 64].map(|kib| kib << 10).to_vec(),
             groups: vec![1, 32],
             seed: 1,
+            jobs: 1,
         }
     }
 }
@@ -106,6 +109,7 @@ impl Options {
             "a log sector has {SECTOR_BYTES_MIN} bytes at least, a power of two, and fits every log area"
         );
         ensure!(!self.groups.contains(&0), "a group has at least 1 commit");
+        ensure!(self.jobs > 0, "at least 1 store is measured at a time");
         Ok(buffer_bytes)
     }
 }
@@ -212,7 +216,7 @@ pub fn run(options: &Options, progress: impl Fn(&str) + Sync) -> Result<Report> 
         Ok(reports)
     };
     // Times are modelled, so stores may run beside each other.
-    let threads = std::thread::available_parallelism().map_or(1, usize::from);
+    let threads = options.jobs.min(stores.len());
     let mut reports = Vec::new();
     std::thread::scope(|scope| -> Result<()> {
         let workers: Vec<_> = (0..threads).map(|_| scope.spawn(work)).collect();

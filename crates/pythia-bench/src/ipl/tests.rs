@@ -202,6 +202,7 @@ fn small() -> Options {
     Options {
         records: 6000,
         log_area_bytes: vec![8192, 32_768],
+        jobs: 2,
         ..Options::default()
     }
 }
@@ -232,6 +233,25 @@ fn the_order_of_the_results_is_that_of_the_paper() {
     for (first, second) in report.stores.iter().zip(&again.stores) {
         assert_eq!(first.insert.counts, second.insert.counts);
         assert_eq!(first.retrieve.seconds, second.retrieve.seconds);
+    }
+}
+
+#[test]
+fn no_more_stores_are_in_memory_than_are_asked_for() {
+    for jobs in [1, 2] {
+        let threads = std::sync::Mutex::new(std::collections::HashSet::new());
+        let options = Options {
+            records: 500,
+            jobs,
+            ..small()
+        };
+        let thread = |_: &str| {
+            let id = std::thread::current().id();
+            threads.lock().unwrap().insert(id);
+        };
+        run(&options, thread).unwrap();
+        let found = threads.into_inner().unwrap().len();
+        assert!((1..=jobs).contains(&found), "{found} threads, not {jobs}");
     }
 }
 
@@ -279,4 +299,5 @@ fn parameters_out_of_range_are_refused() {
         "a log sector has",
     );
     refused(&|options| options.groups = vec![0], "a group has");
+    refused(&|options| options.jobs = 0, "at least 1 store");
 }

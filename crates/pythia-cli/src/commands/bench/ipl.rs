@@ -13,7 +13,8 @@ use crate::output::show_report;
 ///
 /// Replays the trace of the paper "Accelerating In-Page Logging with Non-Volatile Memory": inserts
 /// records of 40 to 50 bytes into a B+-tree in random order, and retrieves them in another. All
-/// stores are in memory, and times are modelled: the machine does not matter.
+/// stores are in memory, and times are modelled: the machine does not matter. With five million
+/// records, a store takes 370 to 690 MB, and as many are in memory at the same time as --jobs says.
 ///
 ///   pythia bench ipl --report ipl.html
 ///   pythia bench ipl --records 500000 --sectors 64,128,256,512 --log-areas 16K
@@ -50,8 +51,16 @@ pub(super) struct Ipl {
     #[arg(long, default_value_t = 1)]
     seed: u64,
 
+    /// Stores in memory at the same time [default: 2, or 1 if there is one core]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1000))]
+    jobs: Option<u16>,
+
     #[command(flatten)]
     output: ReportArguments,
+}
+
+fn default_jobs() -> usize {
+    std::thread::available_parallelism().map_or(1, |cores| cores.get().min(2))
 }
 
 impl Ipl {
@@ -63,6 +72,7 @@ impl Ipl {
             log_area_bytes: self.log_areas,
             groups: self.groups,
             seed: self.seed,
+            jobs: self.jobs.map_or_else(default_jobs, usize::from),
         };
         options
             .check()
