@@ -7,11 +7,12 @@ use pythia_io::Storage;
 
 use crate::aside::{clear_unused, keep_unfinished, remove_unfinished};
 use crate::bulk::Bulk;
-use crate::catalog::{Catalog, CatalogFile, Scan, list_folder};
+use crate::catalog::{Catalog, CatalogFile, list_folder};
 use crate::device::FileInfo;
-use crate::format::{BLOCK_BYTES, FOLDER, LogPoint, Position, is_bulk_name};
-use crate::group::{decode_heads, payload};
+use crate::format::{FOLDER, LogPoint, Position, is_bulk_name};
+use crate::heads::FileHeads;
 use crate::keys::Keys;
+use crate::read_ahead::ReadAhead;
 use crate::record::{Record, RecordState};
 use crate::walk::Walk;
 use crate::{LogError, StoreId};
@@ -45,6 +46,7 @@ pub(crate) fn recover(
     let catalog = Catalog::list(devices, None, store)?;
     catalog.check(from)?;
     let walk = Walk::new(catalog.clone(), from).and_then(|mut walk| {
+        walk = walk.with_heads();
         while walk.next_group()?.is_some() {}
         let next = Position(walk.place().position);
         match next < from {
@@ -57,12 +59,21 @@ pub(crate) fn recover(
     });
     let walk = walk.map_err(|error| catalog.lost_for_replay(error, from))?;
     let end = walk.place();
+    let mut heads = walk.into_heads();
     let archived = archived_names(archive, store)?;
     let mut files = Vec::new();
     let mut lengths = Vec::new();
     let mut found = Found::default();
-    for file in &catalog.files {
-        let mut info = describe(&catalog, file, end, &mut found)?;
+    // The walk has not read the files before its start.
+    let unread = (0..).zip(&catalog.files);
+    let unread = unread.filter(|(index, _)| !heads.contains_key(index));
+    let reads = ReadAhead::new(unread.map(|(_, file)| file));
+    for (index, file) in catalog.files.iter().enumerate() {
+        let heads = match heads.remove(&index) {
+            Some(heads) => heads,
+            None => FileHeads::of(file, &reads.take(file)?),
+        };
+        let mut info = describe(&catalog, file, heads, end, &mut found)?;
         info.is_archived = archived.contains(&info.name);
         if info.bytes < file.bytes {
             lengths.push((Arc::clone(&file.storage), file.name.clone(), info.bytes));
@@ -117,21 +128,17 @@ impl Found {
 fn describe(
     catalog: &Catalog,
     file: &CatalogFile,
+    heads: FileHeads,
     end: LogPoint,
     found: &mut Found,
 ) -> Result<FileInfo, LogError> {
-    let scan = Scan::read(file)?;
-    // Remains of a crash behind the last group stay, because they cannot be told from a damaged group.
-    let content = scan.bytes.iter().rposition(|byte| *byte != 0);
-    let content = content.map_or(0, |last| (last + 1).next_multiple_of(BLOCK_BYTES));
-    let used = content.max(scan.end);
     let mut info = FileInfo {
         storage: Arc::clone(&file.storage),
         name: file.name.clone(),
         device: file.device,
         sequence: file.sequence,
-        bytes: used as u64,
-        used_bytes: scan.end as u64,
+        bytes: heads.used as u64,
+        used_bytes: heads.end as u64,
         lower: file.header.lower,
         may_start: catalog.epoch_of(file.header.lower.group) == Some(file.header.epoch)
             && file.header.lower.group < end.group,
@@ -142,7 +149,7 @@ fn describe(
         bulks: Vec::new(),
         is_archived: false,
     };
-    for (offset, header) in &scan.groups {
+    for (header, named) in heads.groups {
         let counts = catalog.epoch_of(header.group) == Some(file.header.epoch);
         if !counts || header.group >= end.group {
             continue;
@@ -151,10 +158,7 @@ fn describe(
             group: header.group + 1,
             position: header.position + u64::from(header.count),
         });
-        let (group, at) = (scan.group(*offset, header), *offset as u64);
-        let bytes = payload(header, group, &file.name, at)?;
-        let heads = decode_heads(&bytes, &file.name, at)?;
-        for (position, (key, bulk)) in (header.position..).zip(heads) {
+        for (position, (key, bulk)) in (header.position..).zip(named?) {
             found.keys.extend(key.map(|key| (position, key)));
             info.bulks.extend(bulk);
         }

@@ -8,10 +8,14 @@ use pythia_io::{
     DeviceModel, FaultPlan, FaultyStorage, MemoryStorage, ModelClock, ModelledStorage, SlowWrites,
     Storage, WriteModel,
 };
+use pythia_rdf::{TermKey, TermKind};
 
 use crate::catalog::{Catalog, Scan};
 use crate::testing::numbered;
-use crate::{Changes, Entry, Log, LogError, LogOptions, LogReader, Position, StoreId, Ticket};
+use crate::{
+    ChangeSet, Changes, Entry, Log, LogError, LogOptions, LogReader, LogTerm, Position, StoreId,
+    Ticket,
+};
 
 pub(crate) const STORE: StoreId = StoreId([9; 16]);
 pub(crate) type Devices = Vec<Arc<dyn Storage>>;
@@ -648,4 +652,116 @@ fn errors_of_the_device_while_opening_are_errors_and_change_nothing() {
         machine.power_cut(&FaultPlan::none());
         assert_eq!(read(&machine.devices(), None, 1).unwrap(), acknowledged + 1);
     }
+}
+
+/// Returns devices in front of others that read at a bandwidth.
+fn reading_at(devices: &Devices, bandwidth_bytes: u64) -> Vec<Arc<ModelledStorage>> {
+    let model = DeviceModel {
+        bandwidth_bytes,
+        ..DeviceModel::FLASH
+    };
+    let device = |inner: &Arc<dyn Storage>| {
+        Arc::new(ModelledStorage::new(
+            Arc::clone(inner),
+            model,
+            ModelClock::Real,
+        ))
+    };
+    devices.iter().map(device).collect()
+}
+
+/// Writes a log whose files are on all devices alike. Returns the number of its commits.
+fn spread(devices: &Devices) -> u64 {
+    let writes = WriteModel {
+        latencies: &[(4096, 300.0)],
+        ..DeviceModel::FLASH.writes
+    };
+    let model = DeviceModel {
+        writes,
+        ..DeviceModel::FLASH
+    };
+    let modelled = devices.iter().map(|inner| {
+        let inner = Arc::clone(inner);
+        Arc::new(ModelledStorage::new(inner, model, ModelClock::Real)) as _
+    });
+    let options = LogOptions {
+        file_bytes: 128 << 10,
+        ..options()
+    };
+    let log = Log::create(modelled.collect(), STORE, options).unwrap();
+    // Random bytes, which cannot be compressed.
+    let mut bytes = vec![0; 12_000];
+    rand::fill(&mut bytes[..]);
+    let mut set = ChangeSet::new();
+    set.add_term(LogTerm::Key(TermKey {
+        kind: TermKind::Iri,
+        bytes: &bytes,
+    }));
+    std::thread::scope(|scope| {
+        for _ in 0..2 * devices.len() {
+            scope.spawn(|| {
+                for _ in 0..20 {
+                    let changes = Changes::Inline(&set);
+                    let entry = Entry {
+                        time: 1,
+                        key: None,
+                        changes,
+                    };
+                    log.wait(log.submit(&[entry]).unwrap()).unwrap();
+                }
+            });
+        }
+    });
+    log.close().unwrap();
+    40 * devices.len() as u64
+}
+
+#[test]
+fn a_replay_reads_the_devices_at_the_same_time() {
+    let devices = memory(4);
+    let count = spread(&devices);
+    let bytes = |device: &Arc<ModelledStorage>| device.statistics().bytes;
+    let modelled = reading_at(&devices, 8_000_000);
+    let storages: Devices = modelled
+        .iter()
+        .map(|device| Arc::clone(device) as _)
+        .collect();
+    let started = std::time::Instant::now();
+    let (log, commits) = Log::open(storages, STORE, Position(1), options()).unwrap();
+    assert_eq!(commits.map(Result::unwrap).count() as u64, count);
+    let elapsed = started.elapsed().as_secs_f64();
+    drop(log);
+    let all: u64 = modelled.iter().map(bytes).sum();
+    let most = modelled.iter().map(bytes).max().unwrap();
+    assert!(most * 2 < all, "the log is spread: {most} of {all} bytes");
+    let one_by_one = all as f64 / 8e6;
+    assert!(
+        elapsed < 0.75 * one_by_one,
+        "{elapsed} s; one device after the other takes {one_by_one} s"
+    );
+}
+
+#[test]
+fn a_slow_reader_keeps_one_file_of_each_device_ahead() {
+    let devices = memory(3);
+    let count = spread(&devices);
+    let modelled = reading_at(&devices, 1 << 30);
+    let storages: Devices = modelled
+        .iter()
+        .map(|device| Arc::clone(device) as _)
+        .collect();
+    let files = Catalog::list(&devices, None, STORE).unwrap().files;
+    let reader = LogReader::open(storages, None, STORE);
+    let mut commits = reader.commits_from(Position(1)).unwrap();
+    commits.next().unwrap().unwrap();
+    std::thread::sleep(Duration::from_millis(50));
+    for (number, device) in (0..).zip(&modelled) {
+        let own: Vec<_> = files.iter().filter(|file| file.device == number).collect();
+        assert!(own.len() > 2, "there are more files");
+        let first: u64 = own.iter().take(2).map(|file| file.bytes).sum();
+        // Headers are read, too.
+        let read = device.statistics().bytes - own.len() as u64 * 4096;
+        assert!(read <= first, "device {number}: {read} of {first} bytes");
+    }
+    assert_eq!(commits.map(Result::unwrap).count() as u64, count - 1);
 }

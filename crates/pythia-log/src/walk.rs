@@ -10,6 +10,8 @@ use crate::LogError;
 use crate::catalog::{Catalog, Scan};
 use crate::format::{GroupHeader, LogPoint, Position};
 use crate::group;
+use crate::heads::FileHeads;
+use crate::read_ahead::ReadAhead;
 use crate::record::RECORD_NAME;
 
 /// A walk through a log from a place on.
@@ -18,6 +20,10 @@ pub(crate) struct Walk {
     pub(crate) catalog: Catalog,
     /// Files of the catalog that were not read yet, last first.
     files: Vec<usize>,
+    /// Reads them; `None` until the first is needed.
+    reads: Option<ReadAhead>,
+    /// The heads of the files that were read, if they are wanted.
+    heads: Option<BTreeMap<usize, FileHeads>>,
     loaded: Vec<Loaded>,
     /// Group number → its place, for the epochs that count.
     index: BTreeMap<u64, Found>,
@@ -83,6 +89,8 @@ impl Walk {
         Ok(Self {
             catalog,
             files,
+            reads: None,
+            heads: None,
             loaded: Vec::new(),
             index: BTreeMap::new(),
             next: start,
@@ -91,6 +99,19 @@ impl Walk {
             damaged: Vec::new(),
             gaps: Vec::new(),
         })
+    }
+
+    /// Makes the walk keep the heads of the files that it reads.
+    pub(crate) fn with_heads(self) -> Self {
+        Self {
+            heads: Some(BTreeMap::new()),
+            ..self
+        }
+    }
+
+    /// Returns the heads of the files that were read, by their index in the catalog.
+    pub(crate) fn into_heads(self) -> BTreeMap<usize, FileHeads> {
+        self.heads.unwrap_or_default()
     }
 
     /// Returns the next group and position.
@@ -147,16 +168,22 @@ impl Walk {
             if wanted.is_some_and(|wanted| wanted < (header.epoch, header.lower.group)) {
                 break;
             }
+            let files = self.files.iter().rev();
+            let files = files.map(|file| &self.catalog.files[*file]);
+            let reads = self.reads.get_or_insert_with(|| ReadAhead::new(files));
+            let scan = reads.take(&self.catalog.files[file]);
             self.files.pop();
-            self.load_file(file)?;
+            self.load_file(file, scan?);
         }
         Ok(())
     }
 
-    fn load_file(&mut self, file: usize) -> Result<(), LogError> {
+    fn load_file(&mut self, file: usize, scan: Scan) {
         let entry = &self.catalog.files[file];
         let epoch = entry.header.epoch;
-        let scan = Scan::read(entry)?;
+        if let Some(heads) = &mut self.heads {
+            heads.insert(file, FileHeads::of(entry, &scan));
+        }
         let counts = |group| self.catalog.epoch_of(group) == Some(epoch);
         if counts(entry.header.lower.group) {
             self.evidence
@@ -187,7 +214,6 @@ impl Walk {
         if last > 0 {
             self.loaded.push(Loaded { file, scan, last });
         }
-        Ok(())
     }
 
     fn take(&mut self, found: Found) -> Result<Group, LogError> {
