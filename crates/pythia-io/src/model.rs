@@ -569,25 +569,34 @@ mod tests {
 
     #[test]
     fn every_few_writes_one_is_slow() {
-        let slow = SlowWrites {
+        let slow = |earlier| SlowWrites {
             every: 3,
+            earlier,
             time: Duration::from_millis(5),
         };
-        let model = DeviceModel {
-            writes: WriteModel {
-                slow: Some(slow),
-                ..DeviceModel::FLASH.writes
-            },
-            ..DeviceModel::FLASH
-        };
-        let memory = Arc::new(MemoryStorage::new());
-        let storage = ModelledStorage::new(memory, model, ModelClock::Virtual);
-        let log = storage.create_log("log", 8192).unwrap();
-        for _ in 0..3 {
-            log.write_at(0, &AlignedBuffer::zeroed(4096)).unwrap();
-            log.sync().unwrap();
+        for earlier in 0..3 {
+            let model = DeviceModel {
+                writes: WriteModel {
+                    slow: Some(slow(earlier)),
+                    ..DeviceModel::FLASH.writes
+                },
+                ..DeviceModel::FLASH
+            };
+            let memory = Arc::new(MemoryStorage::new());
+            let storage = ModelledStorage::new(memory, model, ModelClock::Virtual);
+            let log = storage.create_log("log", 8192).unwrap();
+            let mut slow = 0;
+            for number in 1..=3 {
+                let before = storage.elapsed();
+                log.write_at(0, &AlignedBuffer::zeroed(4096)).unwrap();
+                log.sync().unwrap();
+                if storage.elapsed() - before == Duration::from_millis(5) {
+                    slow = number;
+                }
+            }
+            assert_eq!(slow, 3 - earlier);
+            assert_eq!(storage.elapsed(), Duration::from_micros(2 * 241 + 5000));
         }
-        assert_eq!(storage.elapsed(), Duration::from_micros(2 * 241 + 5000));
     }
 
     #[test]

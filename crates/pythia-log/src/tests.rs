@@ -325,6 +325,7 @@ fn a_flipped_bit_in_what_was_acknowledged_is_refused_with_its_place() {
 fn slow_writes_are_issued_again_to_another_device() {
     let slow = SlowWrites {
         every: 4,
+        earlier: 0,
         time: Duration::from_millis(400),
     };
     let devices: Devices = [Some(slow), None]

@@ -278,6 +278,7 @@ const DISK: WriteModel = WriteModel {
 const FLASH: WriteModel = WriteModel {
     slow: Some(SlowWrites {
         every: 100,
+        earlier: 0,
         time: Duration::from_millis(20),
     }),
     ..IDEAL

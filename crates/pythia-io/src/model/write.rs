@@ -33,6 +33,8 @@ pub struct EraseModel {
 pub struct SlowWrites {
     /// Every `every`-th write of the device is slow; at least 1.
     pub every: u64,
+    /// Writes by which the first slow one comes earlier: devices with other numbers are slow at other times.
+    pub earlier: u64,
     /// Time of a slow write.
     pub time: Duration,
 }
@@ -70,7 +72,7 @@ impl WriteModel {
     /// Returns the time of a write on an idle device, by its number among all writes.
     pub(super) fn time(&self, bytes: u64, number: u64) -> Duration {
         match self.slow {
-            Some(slow) if number.is_multiple_of(slow.every) => slow.time,
+            Some(slow) if (number + slow.earlier).is_multiple_of(slow.every) => slow.time,
             _ => duration(self.write_us(bytes)),
         }
     }
