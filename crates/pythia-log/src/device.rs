@@ -1,6 +1,7 @@
 //! One device of a log that is being written: its current file, the prepared next file, and its position.
 
 use std::sync::Arc;
+use std::time::Instant;
 
 use pythia_io::{LogFile, Storage, system};
 
@@ -20,8 +21,10 @@ pub(crate) struct Device {
     next_sequence: u64,
     /// True while a thread makes the next file.
     pub(crate) is_preparing: bool,
-    /// True while a thread writes to the device.
-    pub(crate) is_busy: bool,
+    /// The time since when a thread writes to the device; `None` if it is free.
+    pub(crate) busy_since: Option<Instant>,
+    /// True if it takes groups only while all other devices are busy for long.
+    pub(crate) is_spare: bool,
     /// Number of files made in this epoch.
     prepared: u32,
 }
@@ -99,7 +102,8 @@ impl Device {
             next: None,
             next_sequence,
             is_preparing: false,
-            is_busy: false,
+            busy_since: None,
+            is_spare: false,
             prepared: 0,
         }
     }
@@ -113,6 +117,13 @@ impl Device {
     pub(crate) fn wants_file_soon(&self) -> bool {
         let half = |file: &OpenFile| file.offset > file.file.len() / 2;
         self.wants_file() && self.current.as_ref().is_none_or(half)
+    }
+
+    /// Ends the file being written, if a group is in it and none is being written, and returns it.
+    pub(crate) fn end_current(&mut self) -> Option<FileInfo> {
+        let is_free = self.busy_since.is_none();
+        let ended = self.current.take_if(|file| is_free && file.offset > 0);
+        ended.map(|file| file.info)
     }
 
     /// Frees space that was allocated ahead. Ignores errors: opening the log frees it too.
@@ -134,7 +145,13 @@ impl Device {
     pub(crate) fn begin_file(&mut self, file_bytes: u64) -> (String, u64) {
         self.is_preparing = true;
         let name = file_name(self.number, self.next_sequence);
-        let bytes = first_file_bytes(file_bytes) << self.prepared.min(20);
+        // A spare device writes little, and its files end at each checkpoint.
+        let doublings = if self.is_spare {
+            0
+        } else {
+            self.prepared.min(20)
+        };
+        let bytes = first_file_bytes(file_bytes) << doublings;
         (name, bytes.min(file_bytes))
     }
 

@@ -42,6 +42,8 @@ mod retain_tests;
 mod salvage;
 mod shared;
 #[cfg(test)]
+mod spare_tests;
+#[cfg(test)]
 mod testing;
 #[cfg(test)]
 mod tests;

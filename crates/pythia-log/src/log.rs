@@ -35,6 +35,9 @@ pub struct LogOptions {
     pub archive: Option<Arc<dyn Storage>>,
     /// Writes a group to a second device too if the first one is slow.
     pub reissue: bool,
+    /// Numbers of the spare devices: they get a group only while all others are writing for longer than usual. Device 0 is
+    /// never spare.
+    pub spare: Vec<usize>,
     /// Makes the next file on a thread before it is needed.
     pub prepare_ahead: bool,
 }
@@ -46,6 +49,7 @@ impl Default for LogOptions {
             retain_bytes: 256 << 20,
             archive: None,
             reissue: true,
+            spare: Vec::new(),
             prepare_ahead: true,
         }
     }
@@ -220,8 +224,12 @@ impl Log {
             queue.append(part, shared.payload_bytes_max());
         }
         let end = queue.next_position;
+        let wakes_spares = std::mem::take(&mut queue.spares_sleep);
         drop(queue);
         shared.work.notify_all();
+        if wakes_spares {
+            shared.spares.notify_all();
+        }
         Ok(Ticket { end })
     }
 
@@ -303,6 +311,7 @@ impl Log {
         };
         self.shared.queue.lock().is_closing = true;
         self.shared.work.notify_all();
+        self.shared.spares.notify_all();
         self.shared.files.notify_all();
         for thread in self.threads.drain(..) {
             if let Err(panic) = thread.join() {

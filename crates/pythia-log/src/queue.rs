@@ -19,6 +19,8 @@ const SLOW_MULTIPLE: u32 = 4;
 const SLOW_MIN: Duration = Duration::from_micros(500);
 /// Number of recent writes for the median.
 const RECENT: usize = 32;
+/// Pause of a spare device while too few writes were made to know their usual time.
+const SPARE_PAUSE: Duration = Duration::from_millis(5);
 /// Pause before looking again for the bytes of a group that is being sealed.
 const SOON: Duration = Duration::from_micros(200);
 
@@ -39,6 +41,8 @@ pub(crate) struct GroupQueue {
     pub(crate) durable: LogPoint,
     pub(crate) failure: Option<LogError>,
     pub(crate) is_closing: bool,
+    /// True if the threads of spare devices wait for the next commit, however long that takes.
+    pub(crate) spares_sleep: bool,
     pub(crate) keys: Keys,
     /// Files that are full or belong to earlier epochs.
     pub(crate) full: Vec<FileInfo>,
@@ -122,6 +126,7 @@ impl GroupQueue {
             durable: begin,
             failure: None,
             is_closing: false,
+            spares_sleep: false,
             keys: Keys::default(),
             full: Vec::new(),
             recent: VecDeque::new(),
@@ -150,16 +155,20 @@ impl GroupQueue {
         }
     }
 
-    /// Returns whether some device has room for all waiting groups and `more` groups.
+    /// Returns whether some device that is not a spare has room for all waiting groups and `more` groups.
     pub(crate) fn has_room(&self, more: &[usize]) -> bool {
         let waiting = self
             .pending
             .iter()
             .map(|group| group_bytes(group.part.payload.len()));
         let groups = waiting.chain(more.iter().copied());
-        self.devices
-            .iter()
+        self.ordinary()
             .any(|device| device.has_room(groups.clone()))
+    }
+
+    /// Returns the devices that are not spares.
+    fn ordinary(&self) -> impl Iterator<Item = &Device> {
+        self.devices.iter().filter(|device| !device.is_spare)
     }
 
     /// Returns a device that needs a file, if the next group has no room anywhere and no other event will make
@@ -167,15 +176,18 @@ impl GroupQueue {
     pub(crate) fn starved(&self) -> Option<usize> {
         let bytes = group_bytes(self.pending.front()?.part.payload.len());
         let is_stuck = |device: &Device| {
-            let is_idle = !device.is_busy && !device.is_preparing;
+            let is_idle = device.busy_since.is_none() && !device.is_preparing;
             is_idle && device.lacks(&[bytes])
         };
-        let all_are = self.failure.is_none() && self.devices.iter().all(is_stuck);
+        let all_are = self.failure.is_none() && self.ordinary().all(is_stuck);
         all_are.then_some(0)
     }
 
-    /// Takes the next waiting group for a free device.
+    /// Takes the next waiting group for a free device. A spare device gets none unless all others are slow.
     pub(crate) fn take(&mut self, device: usize) -> Option<Job> {
+        if self.devices[device].is_spare && !self.ordinary_are_slow() {
+            return None;
+        }
         let bytes = group_bytes(self.pending.front()?.part.payload.len());
         let target = self.target(device, bytes)?;
         let Pending { position, part } = self.pending.pop_front()?;
@@ -215,9 +227,13 @@ impl GroupQueue {
         })
     }
 
-    /// Takes a group that another device is slow to write, for a free device.
+    /// Takes a group that another device is slow to write, for a free device. A spare device gets none unless all others
+    /// are slow.
     pub(crate) fn take_slow(&mut self, device: usize) -> Option<Job> {
         let threshold = self.slow_after()?;
+        if self.devices[device].is_spare && !self.ordinary_are_slow() {
+            return None;
+        }
         let slow = |(_, flight): &(&u64, &Flight)| {
             flight.can_move_to(device)
                 && flight.bytes.is_some()
@@ -251,6 +267,34 @@ impl GroupQueue {
         Some(threshold.saturating_sub(longest).max(SOON))
     }
 
+    /// Returns whether all devices but the spares have been writing for longer than a write usually takes.
+    fn ordinary_are_slow(&self) -> bool {
+        let Some(threshold) = self.slow_after() else {
+            return false;
+        };
+        let is_slow = |since: Instant| since.elapsed() > threshold;
+        self.ordinary()
+            .all(|device| device.busy_since.is_some_and(is_slow))
+    }
+
+    /// Returns the pause before a free spare device looks again whether all others are slow.
+    pub(crate) fn sleep_of_spare(&self) -> Duration {
+        let Some(threshold) = self.slow_after() else {
+            return SPARE_PAUSE;
+        };
+        let since = self.ordinary().map(|device| device.busy_since);
+        let busy = since.map(|since| since.map_or(Duration::ZERO, |since| since.elapsed()));
+        threshold
+            .saturating_sub(busy.min().unwrap_or_default())
+            .max(SOON)
+    }
+
+    /// Ends the files that spare devices write, so that they can be archived with those of the others.
+    pub(crate) fn end_spare_files(&mut self) {
+        let spares = self.devices.iter_mut().filter(|device| device.is_spare);
+        self.full.extend(spares.filter_map(Device::end_current));
+    }
+
     fn slow_after(&self) -> Option<Duration> {
         if self.devices.len() < 2 || self.recent.len() < RECENT / 4 {
             return None;
@@ -262,11 +306,11 @@ impl GroupQueue {
 
     fn target(&mut self, device: usize, bytes: usize) -> Option<Target> {
         let entry = &mut self.devices[device];
-        if self.failure.is_some() || entry.is_busy {
+        if self.failure.is_some() || entry.busy_since.is_some() {
             return None;
         }
         let (target, full) = entry.target(bytes)?;
-        entry.is_busy = true;
+        entry.busy_since = Some(Instant::now());
         self.full.extend(full);
         Some(target)
     }
@@ -304,7 +348,7 @@ impl GroupQueue {
     /// Records the result of a write. The groups up to the first unwritten one are durable then.
     pub(crate) fn complete(&mut self, job: &Job, written: Result<u64, LogError>) {
         let device = &mut self.devices[job.device];
-        device.is_busy = false;
+        device.busy_since = None;
         let bytes = match written {
             Ok(bytes) => bytes,
             Err(error) => {
@@ -316,10 +360,13 @@ impl GroupQueue {
         if job.target.is_first {
             device.begin_current(&job.file_header);
         }
-        if self.recent.len() == RECENT {
-            self.recent.pop_front();
+        // A spare device may be of another kind.
+        if !device.is_spare {
+            if self.recent.len() == RECENT {
+                self.recent.pop_front();
+            }
+            self.recent.push_back(job.started.elapsed());
         }
-        self.recent.push_back(job.started.elapsed());
         match self.in_flight.get_mut(&job.group) {
             Some(flight) => {
                 let end = LogPoint {

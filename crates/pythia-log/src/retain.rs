@@ -15,6 +15,8 @@ impl Shared {
     /// See [`crate::Log::checkpoint`].
     pub(crate) fn checkpoint(&self, position: Position) -> Result<(), LogError> {
         let _one_at_a_time = self.checkpoints.lock();
+        // A spare device may take years to fill a file.
+        self.queue.lock().end_spare_files();
         let bulks = self.bulk_storage();
         if let Some(archive) = &self.options.archive {
             for file in self.files_before(position) {

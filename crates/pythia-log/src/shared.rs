@@ -28,6 +28,8 @@ pub(crate) struct Shared {
     pub(crate) queue: Mutex<GroupQueue>,
     /// Signals that a group waits to be written.
     pub(crate) work: Condvar,
+    /// Signals to spare devices that the log is in use again.
+    pub(crate) spares: Condvar,
     /// Signals that a group was written, a file was made, or something failed.
     done: Condvar,
     /// Signals that a file is needed.
@@ -41,12 +43,20 @@ pub(crate) struct Shared {
 type Guard<'a> = MutexGuard<'a, GroupQueue>;
 
 impl Shared {
-    pub(crate) fn new(queue: GroupQueue, record: RecordWriter, mut options: LogOptions) -> Self {
+    pub(crate) fn new(
+        mut queue: GroupQueue,
+        record: RecordWriter,
+        mut options: LogOptions,
+    ) -> Self {
         options.file_bytes = options.file_bytes.max(FILE_BYTES_MIN);
+        for (number, device) in queue.devices.iter_mut().enumerate().skip(1) {
+            device.is_spare = options.spare.contains(&number);
+        }
         Self {
             options,
             queue: Mutex::new(queue),
             work: Condvar::new(),
+            spares: Condvar::new(),
             done: Condvar::new(),
             files: Condvar::new(),
             checkpoints: Mutex::new(()),
@@ -82,7 +92,12 @@ impl Shared {
             if self.options.prepare_ahead && queue.has_room(groups) {
                 return Ok(queue);
             }
-            let lacks = |&device: &usize| !tried[device] && queue.devices[device].lacks(groups);
+            let lacks = |&number: &usize| {
+                let device = &queue.devices[number];
+                // Nobody waits for a file of a spare device.
+                let is_wanted = !device.is_spare || !self.options.prepare_ahead;
+                is_wanted && !tried[number] && device.lacks(groups)
+            };
             if let Some(device) = (0..tried.len()).find(lacks) {
                 tried[device] = true;
                 let (guard, made) = self.prepare(queue, device);
@@ -187,6 +202,9 @@ impl Shared {
     pub(crate) fn run_device(&self, device: usize) {
         let reissue = self.options.reissue;
         let mut queue = self.queue.lock();
+        if queue.devices[device].is_spare {
+            return self.run_spare(device, queue);
+        }
         while !queue.is_closing {
             let slow = |queue: &mut GroupQueue| reissue.then(|| queue.take_slow(device)).flatten();
             if let Some(job) = queue.take(device).or_else(|| slow(&mut queue)) {
@@ -200,6 +218,33 @@ impl Shared {
                     self.work.wait_for(&mut queue, time);
                 }
                 None => self.work.wait(&mut queue),
+            }
+        }
+    }
+
+    /// Runs the thread of a spare device: while all other devices are slow, writes the group that holds up the others, then
+    /// waiting groups. It looks from time to time, so that commits need not wake it.
+    fn run_spare<'a>(&'a self, device: usize, mut queue: Guard<'a>) {
+        let mut seen = queue.next_position;
+        while !queue.is_closing {
+            let slow = match self.options.reissue {
+                true => queue.take_slow(device),
+                false => None,
+            };
+            if let Some(job) = slow.or_else(|| queue.take(device)) {
+                drop(queue);
+                self.run(job);
+                queue = self.queue.lock();
+                continue;
+            }
+            let is_unused = queue.is_idle() && queue.next_position == seen;
+            seen = queue.next_position;
+            if is_unused {
+                queue.spares_sleep = true;
+                self.spares.wait(&mut queue);
+            } else {
+                let pause = queue.sleep_of_spare();
+                self.spares.wait_for(&mut queue, pause);
             }
         }
     }

@@ -19,10 +19,13 @@ use pythia_log::{FolderIdentity, FolderRole};
 use self::accept::{Accepted, Known, Newcomer, command};
 use crate::StoreError;
 use crate::locks::StoreLock;
-use crate::manifest::{LogEntry, Manifest};
+use crate::manifest::{LogEntry, LogFolder, Manifest};
 use crate::write::WriteOptions;
 
 pub use change::{FolderChanges, FolderReport, FolderState, change_log_folders, log_folders};
+
+/// The name of the spare log folder in the archive.
+pub const SPARE_FOLDER: &str = "spare";
 
 /// Opens the log folders: the store's own first, then the others.
 ///
@@ -112,6 +115,14 @@ impl WritableFolders {
         if let Some(new) = &new_archive {
             new.check()?;
         }
+        let new_spare = new_spare(own, log, write)?;
+        if let Some(path) = &new_spare {
+            let number = (log.devices.len() + new_devices.len()) as u32 + 1;
+            let role = FolderRole::Device(number);
+            let new = Newcomer::new(log.store, role, path, is_new).spare();
+            new.check()?;
+            added.push(new);
+        }
         for new in added {
             found.push(new.accept()?);
         }
@@ -130,6 +141,8 @@ impl WritableFolders {
             let storage = folders.take(accepted)?;
             folders.devices.push(storage);
         }
+        check_storages(&folders, write)?;
+        folders.devices.extend_from_slice(&write.log_storages);
         if let Some(accepted) = archive {
             folders.entry.archive = Some(accepted.entry());
             folders.archive = Some(folders.take(accepted)?);
@@ -142,6 +155,7 @@ impl WritableFolders {
             storage,
             identity,
             is_nameless,
+            is_spare: _,
         } = accepted;
         self.locks.push(StoreLock::log_folder(&storage)?);
         if is_nameless {
@@ -156,12 +170,33 @@ impl WritableFolders {
         Ok(storage)
     }
 
+    /// Returns the numbers of the folders that get groups only while the others are slow.
+    pub(crate) fn spares(&self) -> impl Iterator<Item = usize> {
+        let devices = (1..).zip(&self.entry.devices);
+        devices.filter_map(|(number, folder)| folder.is_spare.then_some(number))
+    }
+
     /// Writes the identities of folders that have none, durably.
     pub(crate) fn give_identities(&self) -> Result<(), StoreError> {
         for (storage, identity) in &self.nameless {
             identity.write(&**storage)?;
         }
         Ok(())
+    }
+}
+
+/// Refuses storages beside folders: a folder that is added later would change the numbers of the storages.
+fn check_storages(folders: &WritableFolders, write: &WriteOptions) -> Result<(), StoreError> {
+    match folders.entry.devices.first() {
+        Some(folder) if !write.log_storages.is_empty() => Err(StoreError::LogFolder {
+            path: folder.path.clone(),
+            role: FolderRole::Device(1).to_string(),
+            problem: "the log has folders, and `log_storages` names devices that are not folders"
+                .to_owned(),
+            remedy: "leave `log_storages` out, or use a store whose log is in its own folder alone"
+                .to_owned(),
+        }),
+        _ => Ok(()),
     }
 }
 
@@ -174,7 +209,9 @@ fn new_devices(
 ) -> Result<Vec<PathBuf>, StoreError> {
     let wanted = &write.log_folders;
     for (number, folder) in (1..).zip(&log.devices) {
+        // The spare folder is not among those that a configuration names.
         if !wanted.is_empty()
+            && !folder.is_spare
             && !wanted
                 .iter()
                 .any(|path| is_same_folder(path, folder.path()))
@@ -203,6 +240,30 @@ fn new_devices(
         }
     }
     Ok(new)
+}
+
+/// Returns the spare folder to make in the archive, if one is configured and the store has none.
+fn new_spare(
+    own: &Arc<dyn Storage>,
+    log: &LogEntry,
+    write: &WriteOptions,
+) -> Result<Option<PathBuf>, StoreError> {
+    if !write.log_spare || log.devices.iter().any(|folder| folder.is_spare) {
+        return Ok(None);
+    }
+    let known = log.archive.as_ref().map(LogFolder::path);
+    match known.or(write.log_archive.as_deref()) {
+        Some(archive) => Ok(Some(absolute(&archive.join(SPARE_FOLDER)))),
+        None => Err(StoreError::LogFolder {
+            path: SPARE_FOLDER.to_owned(),
+            role: "to be a folder in the archive of the log".to_owned(),
+            problem: "the configuration says `log_spare`, and the log has no archive".to_owned(),
+            remedy: format!(
+                "configure `log_archive`, or set one with `{} --archive FOLDER`",
+                command(&**own)
+            ),
+        }),
+    }
 }
 
 /// Returns the configured archive, if the store has none yet.

@@ -377,11 +377,13 @@ mod tests {
         let folder = |path: &str, id| LogFolder {
             path: path.to_owned(),
             id,
+            is_spare: false,
         };
         assert_eq!(log.devices, [folder("/mnt/b", None), folder("c", None)]);
         let id = Some(FolderId([7; 16]));
         log.devices[0].id = id;
         log.archive = Some(folder("/mnt/archive", id));
+        log.devices[1].is_spare = true;
         let read = Manifest::from_bytes(&old.to_bytes()).expect("just written");
         assert_eq!(read, old);
     }

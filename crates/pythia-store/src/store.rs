@@ -426,6 +426,7 @@ fn open_log(
     if options.archive.is_none() {
         options.archive.clone_from(&folders.archive);
     }
+    options.spare.extend(folders.spares());
     let (devices, entry) = (folders.devices.clone(), &folders.entry);
     if is_new {
         let log = Log::create(devices, entry.store, options)?;

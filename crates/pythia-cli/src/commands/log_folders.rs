@@ -99,5 +99,6 @@ fn described(folder: &FolderState) -> String {
         None => "none yet".to_owned(),
     };
     let state = folder.problem.as_deref().unwrap_or("present");
-    format!("{}  identity {id}: {state}", folder.path)
+    let spare = if folder.is_spare { "  (spare)" } else { "" };
+    format!("{}{spare}  identity {id}: {state}", folder.path)
 }

@@ -79,6 +79,8 @@ pub struct WriteConfig {
     /// Default: the archive that the store remembers; without one the files are removed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub log_archive: Option<PathBuf>,
+    /// Lets the archive's device take commits while all log folders are slow. The store remembers it. Default false.
+    pub log_spare: bool,
     /// Bytes of log files to keep in the log although the store no longer needs them. Default 256 MiB.
     #[serde(rename = "log_retain", with = "human")]
     pub log_retain_bytes: u64,
@@ -134,12 +136,15 @@ impl Default for WriteConfig {
         let WriteOptions {
             log_folders,
             log_archive,
+            log_spare,
+            log_storages: _,
             log,
             maintenance,
         } = WriteOptions::default();
         Self {
             log_folders,
             log_archive,
+            log_spare,
             log_retain_bytes: log.retain_bytes,
             changes_memory_bytes: maintenance.memory_bytes,
             compaction_percent: maintenance.compaction_percent,
@@ -209,6 +214,7 @@ impl DatasetConfig {
         options.log_folders.clone_from(&self.write.log_folders);
         options.log.retain_bytes = self.write.log_retain_bytes;
         options.log_archive.clone_from(&self.write.log_archive);
+        options.log_spare = self.write.log_spare;
         options.maintenance = self.maintenance();
         options
     }

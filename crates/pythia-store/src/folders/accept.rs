@@ -22,6 +22,8 @@ pub(super) struct Accepted {
     pub(super) identity: FolderIdentity,
     /// Whether the identity has yet to be written.
     pub(super) is_nameless: bool,
+    /// Whether it gets groups only while the others are slow.
+    pub(super) is_spare: bool,
 }
 
 impl Accepted {
@@ -29,6 +31,7 @@ impl Accepted {
         LogFolder {
             path: absolute(self.storage.root()).display().to_string(),
             id: Some(self.identity.id),
+            is_spare: self.is_spare,
         }
     }
 }
@@ -112,6 +115,7 @@ impl<'a> Known<'a> {
         Ok(Accepted {
             storage: found.storage,
             is_nameless: identity.is_none(),
+            is_spare: self.folder.is_spare,
             identity: identity.unwrap_or_else(|| self.identity(FolderId::random())),
         })
     }
@@ -238,6 +242,7 @@ pub(super) struct Newcomer<'a> {
     path: &'a Path,
     /// Whether the log is new, too: an interrupted attempt may have left files of it.
     is_new_log: bool,
+    is_spare: bool,
 }
 
 impl<'a> Newcomer<'a> {
@@ -247,6 +252,15 @@ impl<'a> Newcomer<'a> {
             role,
             path,
             is_new_log,
+            is_spare: false,
+        }
+    }
+
+    /// Makes it a folder that gets groups only while the others are slow.
+    pub(super) fn spare(self) -> Self {
+        Self {
+            is_spare: true,
+            ..self
         }
     }
 
@@ -304,6 +318,7 @@ impl<'a> Newcomer<'a> {
             storage: found.storage,
             identity,
             is_nameless: left.is_none(),
+            is_spare: self.is_spare,
         })
     }
 

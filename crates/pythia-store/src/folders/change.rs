@@ -7,6 +7,7 @@ use pythia_io::system::{absolute, is_same_folder};
 use pythia_io::{DirectStorage, Storage};
 use pythia_log::{FolderFiles, FolderId, FolderIdentity, FolderRole, StoreId};
 
+use super::SPARE_FOLDER;
 use super::accept::{Found, Known, Newcomer};
 use crate::StoreError;
 use crate::locks::{StoreLock, open_folder};
@@ -43,6 +44,8 @@ pub struct FolderState {
     pub path: String,
     /// Its identity; `None` if it has none yet.
     pub id: Option<FolderId>,
+    /// True for the folder in the archive that gets groups only while the others are slow.
+    pub is_spare: bool,
     /// The problem and its remedy.
     pub problem: Option<String>,
 }
@@ -59,6 +62,7 @@ pub fn log_folders(path: &Path) -> Result<FolderReport, StoreError> {
         FolderState {
             path: folder.path.clone(),
             id: folder.id,
+            is_spare: folder.is_spare,
             problem: accepted.err().map(|error| error.to_string()),
         }
     };
@@ -126,8 +130,9 @@ struct Change<'a> {
 
 impl Change<'_> {
     fn apply(&mut self, changes: &FolderChanges) -> Result<(), StoreError> {
+        let all_moved = self.with_spare(&changes.moved)?;
         // All at once: two folders may have swapped places.
-        let moved = changes.moved.iter();
+        let moved = all_moved.iter();
         let moved = moved.map(|(old, new)| Ok((self.find(old)?.0, new)));
         for (role, new) in moved.collect::<Result<Vec<_>, StoreError>>()? {
             let path = absolute(new).display().to_string();
@@ -145,7 +150,7 @@ impl Change<'_> {
         for path in &changes.renew {
             self.renew(path)?;
         }
-        for (_, new) in &changes.moved {
+        for (_, new) in &all_moved {
             let is_said = |paths: &[PathBuf]| paths.iter().any(|path| is_same_folder(path, new));
             if !is_said(&changes.accept_empty) && !is_said(&changes.renew) {
                 self.keep(new)?;
@@ -157,6 +162,29 @@ impl Change<'_> {
             Some(Some(path)) => self.set_archive(path)?,
         }
         Ok(())
+    }
+
+    /// Adds the spare folder to the moved ones if it is in the archive, the archive is moved, and it is not named itself.
+    fn with_spare(
+        &mut self,
+        moved: &[(PathBuf, PathBuf)],
+    ) -> Result<Vec<(PathBuf, PathBuf)>, StoreError> {
+        let mut all = moved.to_vec();
+        for (old, new) in moved {
+            if self.find(old)?.0 != FolderRole::Archive {
+                continue;
+            }
+            let spare = old.join(SPARE_FOLDER);
+            let is_named = moved.iter().any(|(old, _)| is_same_folder(old, &spare));
+            let mut devices = self.log.devices.iter();
+            let is_spare = devices.any(|folder| {
+                folder.is_spare && (folder.path() == spare || is_same_folder(folder.path(), &spare))
+            });
+            if is_spare && !is_named {
+                all.push((spare, new.join(SPARE_FOLDER)));
+            }
+        }
+        Ok(all)
     }
 
     /// Returns the log folder, or the archive, that the store has at a path.

@@ -593,3 +593,177 @@ fn an_interrupted_first_opening_is_done_again() {
     home.check_whole();
     assert_eq!(Some(home.log().store), left);
 }
+
+/// A store whose archive takes commits, with commits in each folder.
+fn with_spare() -> Home {
+    let mut home = Home::new(&["b"]);
+    home.write.log_archive = Some(home.path("archive"));
+    home.write.log_spare = true;
+    home.add(1).expect("a folder is made in the archive");
+    // A program that does not know spare folders uses it like the others.
+    home.set_spare(false);
+    home.write.log_folders.clear();
+    home.write.log_archive = None;
+    home.write.log_spare = false;
+    let spare = DirectStorage::open(&home.path("archive/spare"), false).expect("it was made");
+    let own = FolderFiles::Own {
+        devices: BTreeSet::from([2]),
+    };
+    // The thread of a device may take no group if few are committed.
+    for _ in 0..20 {
+        home.add(20).expect("it is a log folder");
+        if FolderFiles::of(&spare, home.log().store).expect("readable") == own {
+            home.set_spare(true);
+            return home;
+        }
+    }
+    panic!("the folder got no commit");
+}
+
+impl Home {
+    fn set_spare(&self, is_spare: bool) {
+        let mut manifest = self.manifest();
+        manifest.log.as_mut().expect("it was written to").devices[1].is_spare = is_spare;
+        let storage = DirectStorage::open(&self.path("store"), false).expect("a folder");
+        manifest
+            .switch(&storage, Unnamed::new(&storage))
+            .expect("written");
+    }
+}
+
+#[test]
+fn the_archive_takes_commits_once_that_is_configured() {
+    let mut home = with_spare();
+    home.check_whole();
+    let folders: Vec<_> = home.log().devices;
+    let spares = folders.iter().map(|folder| folder.is_spare);
+    assert_eq!(spares.collect::<Vec<_>>(), [false, true]);
+    assert_eq!(folders[1].path(), home.path("archive/spare"));
+    // The store remembers it, and a configuration that names folders need not name it.
+    home.add(5).expect("without options");
+    home.write.log_folders = vec![home.path("b")];
+    home.add(5).expect("with the folder that is configured");
+    home.write.log_spare = true;
+    home.write.log_archive = Some(home.path("archive"));
+    home.add(5).expect("with all options");
+    assert_eq!(home.log().devices, folders);
+    home.write.log_folders.push(home.path("c"));
+    home.add(5).expect("with one more folder");
+    let spares = home.log().devices.into_iter().map(|folder| folder.is_spare);
+    assert_eq!(spares.collect::<Vec<_>>(), [false, true, false]);
+    home.check_whole();
+    assert!(
+        salvage(&home.path("store"), false)
+            .expect("readable")
+            .is_sound()
+    );
+}
+
+#[test]
+fn an_archive_that_takes_commits_is_needed_to_open_the_store() {
+    let mut home = with_spare();
+    let (archive, away) = (home.path("archive"), home.path("away"));
+    fs::rename(&archive, &away).expect("moved");
+    let spare = home.path("archive/spare").display().to_string();
+    let missing = home.refusal();
+    assert!(
+        missing.starts_with(&format!("{spare} (folder 2 of the log): ")),
+        "{missing}"
+    );
+    assert!(missing.contains("no such folder"), "{missing}");
+    assert!(
+        missing.contains(&format!("--move {spare} NEW")),
+        "{missing}"
+    );
+    // The mount point of its device.
+    fs::create_dir_all(home.path("archive/spare")).expect("made");
+    let empty = home.refusal();
+    assert!(
+        empty.contains(&format!("--accept-empty {spare}")),
+        "{empty}"
+    );
+    fs::remove_dir_all(&archive).expect("made before");
+    // The folder within the archive moves with it.
+    let moved = FolderChanges {
+        moved: vec![(archive, away.clone())],
+        ..FolderChanges::default()
+    };
+    let report = home.change(moved).expect("it is the same folder");
+    let paths: Vec<_> = report
+        .folders
+        .iter()
+        .map(|folder| folder.path.clone())
+        .collect();
+    assert_eq!(paths[1], away.join("spare").display().to_string());
+    home.add(5).expect("all are there");
+    home.check_whole();
+    // Lost: the loss is named, and salvage says what it costs.
+    fs::remove_dir_all(&away).expect("there");
+    fs::create_dir_all(away.join("spare")).expect("made");
+    let accept = FolderChanges {
+        accept_empty: vec![away.clone(), away.join("spare")],
+        ..FolderChanges::default()
+    };
+    home.change(accept).expect("it is empty");
+    let found = salvage(&home.path("store"), false).expect("readable");
+    assert!(!found.is_sound() && found.next.0 <= home.last, "{found:?}");
+    let error = Store::open(&home.path("store"), OpenOptions::default());
+    let error = error.map(drop).expect_err("commits are lost").to_string();
+    assert!(error.contains("spare/log/02-"), "{error}");
+}
+
+#[test]
+fn an_archive_cannot_take_commits_if_there_is_none() {
+    let mut home = Home::new(&["b"]);
+    home.write.log_spare = true;
+    let before = home.files();
+    let error = home.add(1).expect_err("there is no archive").to_string();
+    assert!(
+        error.contains("log_archive") && error.contains("--archive"),
+        "{error}"
+    );
+    assert_eq!(home.files(), before);
+    home.check_whole();
+}
+
+#[test]
+fn devices_that_are_not_folders_hold_the_log_and_are_missed() {
+    let memory: Vec<Arc<dyn Storage>> = (0..3)
+        .map(|_| Arc::new(pythia_io::MemoryStorage::new()) as _)
+        .collect();
+    write_segment(Arc::clone(&memory[0]), &BTreeSet::new(), SMALL_PAGES).expect("written");
+    let mut write = WriteOptions {
+        log_storages: memory[1..].to_vec(),
+        maintenance: MaintenanceOptions {
+            in_background: false,
+            ..MaintenanceOptions::default()
+        },
+        ..WriteOptions::default()
+    };
+    let open = |write: &WriteOptions| {
+        let own = Arc::clone(&memory[0]);
+        Store::open_storage_for_writing(own, OpenOptions::default(), write)
+    };
+    let iri = |rank| id(TermKind::Iri, rank);
+    for round in 0..2 {
+        let store = open(&write).expect("with the same devices");
+        for number in 0..50 {
+            let mut transaction = store.begin().expect("open");
+            let quad = [iri(round * 50 + number), iri(500), iri(8), 0];
+            transaction.insert(&[quad]).expect("inserted");
+            transaction.commit().expect("committed");
+        }
+        let quads = store.snapshot().statistics().quads;
+        assert_eq!(quads, (round + 1) * 50);
+    }
+    let used = |storage: &Arc<dyn Storage>| storage.exists("log").expect("memory");
+    if memory[1..].iter().any(used) {
+        write.log_storages.clear();
+        let error = open(&write).map(drop).expect_err("they are missed");
+        assert!(error.to_string().contains("log/0"), "{error}");
+    }
+    let mut home = Home::new(&["b"]);
+    home.write.log_storages = memory[1..].to_vec();
+    let error = home.add(1).expect_err("it has folders").to_string();
+    assert!(error.contains("log_storages"), "{error}");
+}

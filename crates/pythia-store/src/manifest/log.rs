@@ -42,6 +42,10 @@ pub struct LogFolder {
     /// store is next opened for writing.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub id: Option<FolderId>,
+    /// True for a log folder on the archive's device that gets groups only while all other log folders are slow. Programs that
+    /// do not know this use it like the others.
+    #[serde(rename = "spare", skip_serializing_if = "std::ops::Not::not")]
+    pub is_spare: bool,
 }
 
 impl LogFolder {
@@ -56,14 +60,27 @@ impl LogFolder {
 #[serde(untagged)]
 enum WrittenFolder {
     Path(String),
-    Folder { path: String, id: Option<FolderId> },
+    Folder {
+        path: String,
+        id: Option<FolderId>,
+        #[serde(default)]
+        spare: bool,
+    },
 }
 
 impl From<WrittenFolder> for LogFolder {
     fn from(written: WrittenFolder) -> Self {
         match written {
-            WrittenFolder::Path(path) => Self { path, id: None },
-            WrittenFolder::Folder { path, id } => Self { path, id },
+            WrittenFolder::Path(path) => Self {
+                path,
+                id: None,
+                is_spare: false,
+            },
+            WrittenFolder::Folder { path, id, spare } => Self {
+                path,
+                id,
+                is_spare: spare,
+            },
         }
     }
 }

@@ -1,7 +1,9 @@
 //! Options for writing to a store.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 
+use pythia_io::Storage;
 use pythia_log::LogOptions;
 
 use crate::compact::{CompactionOptions, Extent};
@@ -20,6 +22,12 @@ pub struct WriteOptions {
     /// the archive that it has, if any. For an archive that is not a folder use [`LogOptions::archive`], which the
     /// store does not remember.
     pub log_archive: Option<PathBuf>,
+    /// True to let the archive's device take groups of commits while all log folders are slow: its folder `spare` becomes a
+    /// log folder, which the store remembers and needs from then on, like the others.
+    pub log_spare: bool,
+    /// Further devices of the log that are not folders, for a store whose log has no other folders. The store does not
+    /// remember them: whoever opens it must name the same ones, or it does not open.
+    pub log_storages: Vec<Arc<dyn Storage>>,
     /// Options of the log.
     pub log: LogOptions,
     /// When and how runs are written, merged and compacted.

@@ -9,7 +9,9 @@ use pythia::{
     Until, VerifyOptions, WriteOptions, backup, change_log_folders, log_folders, restore, salvage,
     verify,
 };
+use pythia_io::DirectStorage;
 use pythia_log::LogOptions;
+use pythia_store::manifest::{Manifest, Unnamed};
 use tempfile::TempDir;
 
 use crate::support::ours;
@@ -37,16 +39,22 @@ impl Home {
     }
 
     fn open(&self, log_folders: &[PathBuf], log_archive: Option<PathBuf>) -> Database {
+        self.open_with(WriteOptions {
+            log_folders: log_folders.to_vec(),
+            log_archive,
+            ..WriteOptions::default()
+        })
+    }
+
+    fn open_with(&self, write: WriteOptions) -> Database {
         let options = Options {
             write: Some(WriteOptions {
-                log_folders: log_folders.to_vec(),
-                log_archive,
                 log: LogOptions {
                     file_bytes: 32 << 10,
                     retain_bytes: 0,
                     ..LogOptions::default()
                 },
-                ..WriteOptions::default()
+                ..write
             }),
             ..Options::default()
         };
@@ -59,6 +67,17 @@ impl Home {
             database.update(&text).unwrap();
         }
         database.store().flush().unwrap();
+    }
+
+    /// Marks the spare folder as one, or as a log folder like the others.
+    fn mark_spare(&self, is_spare: bool) {
+        let storage = DirectStorage::open(&self.path("store"), false).unwrap();
+        let mut manifest = Manifest::read(&storage).unwrap().unwrap();
+        let folders = &mut manifest.log.as_mut().unwrap().devices;
+        let spare = self.path("archive/spare");
+        let folder = folders.iter_mut().find(|folder| folder.path() == spare);
+        folder.unwrap().is_spare = is_spare;
+        manifest.switch(&storage, Unnamed::new(&storage)).unwrap();
     }
 
     fn count(&self, store: &str) -> usize {
@@ -210,4 +229,59 @@ fn a_folder_that_is_lost_is_replaced_in_two_steps() {
     assert_eq!(home.count("store"), left + 10);
     let report = verify(&store, VerifyOptions::default(), &mut |_| {}).unwrap();
     assert_eq!(report.problems, []);
+}
+
+/// Commits in the archive's spare folder are found by all who find those of the other log folders.
+#[test]
+fn an_archive_that_takes_commits_is_backed_up_and_restored() {
+    let home = Home::new();
+    let spare = WriteOptions {
+        log_spare: true,
+        ..WriteOptions::default()
+    };
+    drop(home.open_with(spare));
+    // A program that does not know spare folders uses it like the others.
+    home.mark_spare(false);
+    let log = home.path("archive/spare/log");
+    let has_commits = || {
+        let mut names = fs::read_dir(&log).unwrap().map(|name| name.unwrap().path());
+        names.any(|path| path.extension().is_some_and(|ending| ending == "log"))
+    };
+    let mut count = 30;
+    while !has_commits() {
+        assert!(count < 600, "the folder got no commits");
+        let database = home.open(&[], None);
+        for number in count..count + 30 {
+            let text = format!("INSERT DATA {{ <http://e/s> <http://e/p> {number} }}");
+            database.update(&text).unwrap();
+        }
+        count += 30;
+    }
+    home.mark_spare(true);
+    assert_eq!(home.count("store"), count);
+    let (store, backups) = (home.path("store"), home.path("backup"));
+    backup(&store, &backups).unwrap();
+    restore(&backups, &home.path("restored"), &RestoreOptions::default()).unwrap();
+    assert_eq!(home.count("restored"), count);
+    for round in 0..5 {
+        let first = count + round * 30;
+        home.insert(&home.open(&[], None), first..first + 30);
+    }
+    let archive = DirectStorage::open(&home.path("archive"), false).unwrap();
+    let options = RestoreOptions {
+        until: Until::Position(Position(count as u64 + 60)),
+        archive: Some(std::sync::Arc::new(archive)),
+    };
+    restore(&backups, &home.path("later"), &options).unwrap();
+    assert_eq!(home.count("later"), count + 60);
+    let report = verify(&store, VerifyOptions::default(), &mut |_| {}).unwrap();
+    assert_eq!(report.problems, []);
+    assert!(salvage(&store, false).unwrap().is_sound());
+    fs::rename(home.path("archive"), home.path("away")).unwrap();
+    let error = match Database::open(&store).map(drop).unwrap_err() {
+        QueryError::Store(error) => error,
+        error => panic!("{error}"),
+    };
+    assert!(is_of_folder(&error, &home.path("archive/spare")), "{error}");
+    assert!(error.to_string().contains("--move"), "{error}");
 }

@@ -37,6 +37,7 @@ default = true
 [datasets.mine.write]
 maintenance_rate = "50M"
 log_archive = "/srv/archive"
+log_spare = true
 
 [limits]
 timeout = "5s"
@@ -66,6 +67,7 @@ fn a_file_is_read_and_what_it_leaves_out_is_default() {
     assert_eq!(config.datasets[1].memory_bytes, 1_000_000);
     let write = &config.datasets[0].write;
     assert_eq!(write.maintenance_bytes_per_second, Some(50 << 20));
+    assert!(write.log_spare);
     assert_eq!(config.limits.timeout, Duration::from_secs(5));
     assert_eq!(config.limits.header_time, Duration::from_secs(3));
     assert_eq!(config.limits.rows, Some(10));
