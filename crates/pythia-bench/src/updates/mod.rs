@@ -1,6 +1,8 @@
 //! The cost of updates: `pythia bench updates`.
 //!
 //! - [`log`]: commits to the log alone, compared with the device's own rate of durable writes.
+//! - [`flash`]: commits to modelled flash devices, to the log alone and through a store.
+//! - [`replay`]: the replay of a log from modelled devices.
 //! - [`store`]: commits to a store, and queries on a partly changed store.
 //! - [`load`]: loads into a store, alone and beside commits.
 //! - [`compact`]: compactions, by the place of added terms in the order of terms.
@@ -8,9 +10,12 @@
 //! - [`pages`]: rewriting of random pages, in place and appended.
 
 pub mod amplification;
+mod clients;
 pub mod compact;
+pub mod flash;
 pub mod load;
 pub mod log;
 pub mod pages;
+pub mod replay;
 pub mod store;
 pub mod written;

@@ -13,7 +13,8 @@ use crate::output::show;
 /// Measure commits by many clients, and queries on a store that changes
 ///
 /// Without a store, only the log is measured and compared with the device's own rate of durable
-/// writes. With --store, copies of the store are used: for commits of some quads, and for queries
+/// writes; then commits to modelled flash devices, to the log alone and through a store in memory,
+/// and the replay of a log from such devices. With --store, copies of the store are used: for commits of some quads, and for queries
 /// with and without changes that are not compacted; or, with --load, for loads of that many quads,
 /// alone and concurrently with commits. Data is written to a temporary folder that is removed
 /// afterwards.
@@ -39,6 +40,14 @@ pub(super) struct Updates {
     /// Numbers of log folders
     #[arg(long, value_delimiter = ',', default_value = "1,2")]
     folders: Vec<usize>,
+
+    /// Numbers of modelled flash devices; 0 for none
+    #[arg(long, value_delimiter = ',', default_value = "1,2,3,4,6,8,10")]
+    devices: Vec<usize>,
+
+    /// Size of the log that is replayed from modelled devices
+    #[arg(long, value_parser = bytes, default_value = "64M", value_name = "BYTES")]
+    replay: usize,
 
     /// Duration of each measurement
     #[arg(long, default_value_t = 2.0, value_name = "SECONDS")]
@@ -126,7 +135,12 @@ impl Updates {
             payload_bytes: self.payload,
             folders: self.folders,
             time: seconds("--seconds", self.seconds)?,
-            modelled: true,
+            modelled: self
+                .devices
+                .into_iter()
+                .filter(|count| *count > 0)
+                .collect(),
+            replay_bytes: self.replay as u64,
         };
         let report = log::run(folder.path(), &options, |line| eprintln!("{line}"))?;
         show(
