@@ -6,7 +6,7 @@ use crate::catalog::{CatalogFile, Scan};
 use crate::format::{BLOCK_BYTES, GroupHeader};
 use crate::group::{KeyAndBulk, decode_heads, payload};
 
-/// What a log file holds beside the changes of its commits.
+/// Contents of a log file, except for the changes of its commits.
 #[derive(Debug)]
 pub(crate) struct FileHeads {
     /// End of the last whole group, in bytes.
