@@ -397,6 +397,9 @@ type Mark = (String, fn(&DevicesResult) -> bool);
 /// Compares the results with the article's, and with the marks.
 fn notes(rows: &[&DevicesResult]) -> Vec<String> {
     let several: Vec<&DevicesResult> = rows.iter().copied().filter(|row| row.devices > 1).collect();
+    if several.is_empty() {
+        return Vec::new();
+    }
     let best =
         |value: fn(&DevicesResult) -> f64| several.iter().map(|row| value(row)).fold(0.0, f64::max);
     let mut notes = vec![
@@ -437,11 +440,14 @@ fn notes(rows: &[&DevicesResult]) -> Vec<String> {
     ];
     for (mark, is_met) in marks {
         let (met, missed): (Vec<_>, Vec<_>) = several.iter().copied().partition(|row| is_met(row));
-        notes.push(format!(
-            "{mark}: with {} devices; not with {}",
-            numbers(&met),
-            numbers(&missed)
-        ));
+        notes.push(match (&*met, &*missed) {
+            (met, []) => format!("{mark}: with {} devices", numbers(met)),
+            ([], missed) => format!("{mark}: not with {} devices", numbers(missed)),
+            (met, missed) => {
+                let (met, missed) = (numbers(met), numbers(missed));
+                format!("{mark}: with {met} devices, not with {missed}")
+            }
+        });
     }
     let bound = several.iter().copied();
     let bound: Vec<_> = bound.filter(|row| row.is_bound_by_processor()).collect();
@@ -457,10 +463,7 @@ fn notes(rows: &[&DevicesResult]) -> Vec<String> {
 
 fn numbers(rows: &[&DevicesResult]) -> String {
     let numbers: Vec<String> = rows.iter().map(|row| row.devices.to_string()).collect();
-    match numbers.is_empty() {
-        true => "no number of".to_owned(),
-        false => numbers.join(", "),
-    }
+    numbers.join(", ")
 }
 
 #[cfg(test)]
@@ -509,9 +512,9 @@ mod tests {
             "at most 5.9 times the disk; article: 5.7",
             "in place of the disk: 3.0 times; article: 3",
             "in place of one: 2.0 times more; article: 1.4",
-            "98 % of the ideal: with 2, 8 devices; not with 4",
-            "5.7 times the disk: with 4, 8 devices; not with 2",
-            "than waiting: with 2, 4 devices; not with 8",
+            "98 % of the ideal: with 2, 8 devices, not with 4",
+            "5.7 times the disk: with 4, 8 devices, not with 2",
+            "than waiting: with 2, 4 devices, not with 8",
             "with 8 devices the processor is the limit",
         ] {
             assert!(notes.contains(expected), "{expected}: {notes}");
