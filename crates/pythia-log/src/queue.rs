@@ -13,11 +13,12 @@ use crate::format::{FileHeader, GroupHeader, LogPoint, Position, group_bytes};
 use crate::keys::Keys;
 use crate::{LogError, StoreId};
 
-/// A write that takes more than this multiple of the median is issued to another device too.
-const SLOW_MULTIPLE: u32 = 4;
+/// A write that takes more than this multiple of the usual time, the upper quartile of recent writes, is issued to another
+/// device too.
+const SLOW_MULTIPLE: u32 = 2;
 /// Minimum time before a write counts as slow.
 const SLOW_MIN: Duration = Duration::from_micros(500);
-/// Number of recent writes for the median.
+/// Number of recent writes for the usual time.
 const RECENT: usize = 32;
 /// Pause of a spare device while too few writes were made to know their usual time.
 const SPARE_PAUSE: Duration = Duration::from_millis(5);
@@ -300,8 +301,8 @@ impl GroupQueue {
             return None;
         }
         let mut recent: Vec<Duration> = self.recent.iter().copied().collect();
-        let (_, median, _) = recent.select_nth_unstable(self.recent.len() / 2);
-        Some((*median * SLOW_MULTIPLE).max(SLOW_MIN))
+        let (_, usual, _) = recent.select_nth_unstable(self.recent.len() * 3 / 4);
+        Some((*usual * SLOW_MULTIPLE).max(SLOW_MIN))
     }
 
     fn target(&mut self, device: usize, bytes: usize) -> Option<Target> {
