@@ -17,7 +17,7 @@
 //! - [`reachability`]: paths between two known ends, by search and by labels;
 //! - [`search`]: best-first search with batches of 1 to 64 nodes, and k shortest paths;
 //! - [`spill`]: sorting, grouping, DISTINCT and joins of more rows than fit in memory;
-//! - [`updates`]: the cost of durable commits.
+//! - [`updates`]: the cost of durable commits, and of recent changes to scans and queries (MaSM).
 //!
 //! A workload takes an open [`pythia::Database`] and returns a serialisable report, which renders itself as text and, if
 //! there are plots, as a page of HTML. Every figure is measured in the run that prints it, except those of modelled

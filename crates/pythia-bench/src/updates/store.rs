@@ -1,45 +1,36 @@
-//! Commits to a store, and queries on a partly changed store.
+//! Commits to a store.
 //!
-//! The benchmark works on copies of a store. Commits: each of several clients adds quads with a new subject and a new
-//! literal, several to a commit; the rate is compared with the device's own rate of durable writes. Queries: each runs
-//! on the original store and on copies with some percent of changes, spread over all of it. The runs alternate, so that
-//! other load on the machine affects all alike (MaSM in the Bulletin).
+//! The benchmark works on copies of a store. Each of several clients adds quads with a new subject and a new literal, several
+//! to a commit; the rate is compared with the device's own rate of durable writes.
 
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
-use pythia::{Database, Options as DatabaseOptions, QueryOptions};
+use pythia::{Database, Options as DatabaseOptions};
 use pythia_io::DirectStorage;
-use pythia_rdf::{TermId, TermKey, TermKind};
+use pythia_log::FOLDER as LOG_FOLDER;
+use pythia_rdf::{TermKey, TermKind};
 use pythia_store::write::MaintenanceOptions;
 use pythia_store::write::WriteOptions;
-use rustc_hash::FxHashMap;
 use serde::Serialize;
 
 use super::log::durable_writes;
 use crate::latency::{Latencies, LatencySummary};
 use crate::machine::Machine;
-use crate::queries::{NamedQuery, share};
 use crate::table::{Table, figure, milliseconds, plain_text};
-use crate::timed::{self, Output};
+
+/// Files of a store that a program may change in place, or lock.
+const OWN_FILES: [&str; 3] = ["MANIFEST", "LOCK", "WRITER"];
 
 /// Parameters of the measurement.
 #[derive(Clone, Debug)]
 pub struct Options {
     /// The store; it is not changed.
     pub store: PathBuf,
-    /// Queries to run with and without changes.
-    pub queries: Vec<NamedQuery>,
-    /// Rounds of all queries.
-    pub rounds: u32,
-    /// Percentages of the quads that are changed and not compacted.
-    pub percent: Vec<f64>,
     /// Pairs of the number of clients and the quads of each commit.
     pub commits: Vec<(usize, usize)>,
-    /// Commits per second, of ten quads each, while queries run once more on the changed store; 0 for no such run.
-    pub stream: u32,
     /// Duration of each measurement of commits.
     pub time: Duration,
     /// Bytes of pages in memory.
@@ -55,8 +46,6 @@ pub struct Report {
     pub quads: u64,
     /// Commits.
     pub commits: Vec<CommitResult>,
-    /// Queries, per share of changed quads.
-    pub queries: Vec<ChangedStore>,
 }
 
 /// Results of commits by some clients.
@@ -78,72 +67,19 @@ pub struct CommitResult {
     pub resident_bytes: u64,
 }
 
-/// Results of queries on a partly changed store.
-#[derive(Clone, Debug, Serialize)]
-pub struct ChangedStore {
-    /// Percentage of changed quads.
-    pub percent: f64,
-    /// Quads added or removed.
-    pub changes: u64,
-    /// Commits per second, of ten quads each, that were made while the queries ran.
-    pub stream: u32,
-    /// Each query.
-    pub queries: Vec<QueryComparison>,
-}
-
-/// Results of a query on the store without changes and on the one with changes.
-#[derive(Clone, Debug, Serialize)]
-pub struct QueryComparison {
-    /// Its name.
-    pub id: String,
-    /// Its template.
-    pub template: String,
-    /// Its number of results, without and with changes.
-    pub rows: [u64; 2],
-    /// The median on the store without changes, in microseconds.
-    pub clean_us: f64,
-    /// The median on the store with changes.
-    pub changed_us: f64,
-    /// Pages read for it, from cache or device, without and with changes.
-    pub pages: [u64; 2],
-}
-
 /// Runs the benchmark in `folder`, which must be on the device to measure.
 pub fn run(folder: &Path, options: &Options, mut progress: impl FnMut(&str)) -> Result<Report> {
     let machine = Machine::now();
-    let clean = open(&options.store, options, false)?;
-    let quads = clean.snapshot().statistics().quads;
     let mut commits = Vec::new();
+    let mut quads = 0;
     for &(clients, batch) in &options.commits {
         let copy = folder.join("commits");
         copy_store(&options.store, &copy)?;
-        let measured = measure_commits(&copy, clients, batch, options)?;
+        let database = open(&copy, options)?;
+        quads = database.snapshot().statistics().quads;
+        let measured = measure_commits(&database, &copy, (clients, batch), options)?;
         progress(&measured.line());
         commits.push(measured);
-        std::fs::remove_dir_all(&copy)?;
-    }
-    let mut queries = Vec::new();
-    for &percent in &options.percent {
-        let copy = folder.join("changed");
-        copy_store(&options.store, &copy)?;
-        let database = open(&copy, options, true)?;
-        let changes = change(&database, percent / 100.0)?;
-        progress(&format!("{percent} %: {changes} changes"));
-        let mut compared = |stream: u32| -> Result<()> {
-            queries.push(ChangedStore {
-                percent,
-                changes,
-                stream,
-                queries: while_committing(&database, stream, || {
-                    compare(&clean, &database, options)
-                })?,
-            });
-            Ok(())
-        };
-        compared(0)?;
-        if options.stream > 0 {
-            compared(options.stream)?;
-        }
         drop(database);
         std::fs::remove_dir_all(&copy)?;
     }
@@ -151,53 +87,56 @@ pub fn run(folder: &Path, options: &Options, mut progress: impl FnMut(&str)) -> 
         machine,
         quads,
         commits,
-        queries,
     })
 }
 
-fn open(path: &Path, options: &Options, write: bool) -> Result<Database> {
+fn open(path: &Path, options: &Options) -> Result<Database> {
     // Changes stay unmerged.
     let maintenance = MaintenanceOptions {
         compaction_quads_min: u64::MAX,
         ..MaintenanceOptions::default()
     };
-    let write = write.then(|| WriteOptions {
-        maintenance,
-        ..WriteOptions::default()
-    });
     let options = DatabaseOptions {
         cache_bytes: options.cache_bytes,
-        write,
+        write: Some(WriteOptions {
+            maintenance,
+            ..WriteOptions::default()
+        }),
         ..DatabaseOptions::default()
     };
     Database::open_with(path, options).with_context(|| format!("open {}", path.display()))
 }
 
-/// Copies a store. Its files never change, so they are linked if possible.
+/// Copies a store that no program has open for writing. Its files never change, so they are linked if possible; only its log
+/// is written in place.
 pub(super) fn copy_store(from: &Path, to: &Path) -> Result<()> {
+    copy_folder(from, to, true)
+}
+
+fn copy_folder(from: &Path, to: &Path, links: bool) -> Result<()> {
     std::fs::create_dir_all(to)?;
     for entry in std::fs::read_dir(from)? {
         let entry = entry?;
-        let target = to.join(entry.file_name());
+        let name = entry.file_name();
+        let (source, target) = (entry.path(), to.join(&name));
         if entry.file_type()?.is_dir() {
-            // A log is written in place, so it is not linked; a store with one is not measured.
-            copy_store(&entry.path(), &target)?;
-        } else if entry.file_name() == "MANIFEST"
-            || std::fs::hard_link(entry.path(), &target).is_err()
-        {
-            std::fs::copy(entry.path(), &target)?;
+            copy_folder(&source, &target, links && name != LOG_FOLDER)?;
+            continue;
+        }
+        let links = links && OWN_FILES.iter().all(|own| name != *own);
+        if !links || std::fs::hard_link(&source, &target).is_err() {
+            std::fs::copy(&source, &target)?;
         }
     }
     Ok(())
 }
 
 fn measure_commits(
+    database: &Database,
     path: &Path,
-    clients: usize,
-    batch: usize,
+    (clients, batch): (usize, usize),
     options: &Options,
 ) -> Result<CommitResult> {
-    let database = open(path, options, true)?;
     let storage = DirectStorage::open(path, false)?;
     let before = durable_writes(&storage, options.time / 4)?;
     let started = Instant::now();
@@ -208,7 +147,7 @@ fn measure_commits(
         let mut serial = 0;
         while Instant::now() < until {
             let begun = Instant::now();
-            commit(&database, number, &mut serial, batch)?;
+            commit(database, number, &mut serial, batch)?;
             latencies.record(begun.elapsed());
             committed.fetch_add(1, Ordering::Relaxed);
         }
@@ -287,120 +226,6 @@ pub(crate) fn commit(
     Ok(())
 }
 
-/// Changes a share of the quads, spread over all: at even intervals, a quad loses its object and gets that of the
-/// previously changed quad of the same predicate. Returns the number of changes.
-fn change(database: &Database, share: f64) -> Result<u64> {
-    let snapshot = database.snapshot();
-    // About a third of the quads met stay unchanged.
-    let step = (1.4 / share).max(2.0) as u64;
-    let mut scan = snapshot.quads()?;
-    let mut last: FxHashMap<u64, u64> = FxHashMap::default();
-    let (mut add, mut remove) = (Vec::new(), Vec::new());
-    let mut number = 0_u64;
-    let mut changes = 0;
-    loop {
-        let batch = scan.next()?;
-        for row in 0..batch.as_ref().map_or(0, |batch| batch.rows) {
-            let columns = &batch.as_ref().expect("it has rows").columns;
-            let [s, p, o, g] = [0, 1, 2, 3].map(|column| columns[column][row]);
-            number += 1;
-            // Types stay, as queries begin with them.
-            let is_literal = TermId(o).kind().is_literal();
-            if !number.is_multiple_of(step) || (!is_literal && number.is_multiple_of(3)) {
-                continue;
-            }
-            if let Some(other) = last.insert(p, o).filter(|other| *other != o) {
-                remove.push([s, p, o, g]);
-                add.push([s, p, other, g]);
-            }
-        }
-        if add.len() >= 10_000 || batch.is_none() {
-            let mut transaction = database.store().begin()?;
-            changes += transaction.remove(&remove)? + transaction.insert(&add)?;
-            transaction.commit()?;
-            add.clear();
-            remove.clear();
-        }
-        if batch.is_none() {
-            return Ok(changes);
-        }
-    }
-}
-
-/// Runs a function while another thread commits at a rate.
-fn while_committing<T>(
-    database: &Database,
-    per_second: u32,
-    work: impl FnOnce() -> Result<T>,
-) -> Result<T> {
-    if per_second == 0 {
-        return work();
-    }
-    let done = AtomicBool::new(false);
-    std::thread::scope(|scope| {
-        let commits = scope.spawn(|| -> Result<()> {
-            let started = Instant::now();
-            let mut serial = 0;
-            while !done.load(Ordering::Relaxed) {
-                commit(database, 0, &mut serial, 10)?;
-                let due = Duration::from_secs(1) * (serial / 10) as u32 / per_second;
-                std::thread::sleep(due.saturating_sub(started.elapsed()));
-            }
-            Ok(())
-        });
-        let outcome = work();
-        done.store(true, Ordering::Relaxed);
-        commits
-            .join()
-            .map_err(|_| anyhow::anyhow!("the client panicked"))??;
-        outcome
-    })
-}
-
-fn compare(
-    clean: &Database,
-    changed: &Database,
-    options: &Options,
-) -> Result<Vec<QueryComparison>> {
-    let mut latencies: Vec<[Latencies; 2]> = Vec::new();
-    latencies.resize_with(options.queries.len(), Default::default);
-    let mut pages = vec![[0; 2]; options.queries.len()];
-    let mut rows = vec![[0; 2]; options.queries.len()];
-    for round in 0..=options.rounds {
-        for (number, query) in options.queries.iter().enumerate() {
-            for (which, database) in [clean, changed].into_iter().enumerate() {
-                let before = database.counters();
-                let run = timed::run(
-                    database,
-                    &query.query,
-                    &QueryOptions::default(),
-                    Output::Terms,
-                );
-                let timing = run.with_context(|| format!("query {}", query.id))?;
-                pages[number][which] = database.counters().since(&before).total().pages();
-                rows[number][which] = timing.rows;
-                // The first round fills the caches.
-                if round > 0 {
-                    latencies[number][which].record(timing.total());
-                }
-            }
-        }
-    }
-    let queries = options.queries.iter().zip(latencies).zip(pages).zip(rows);
-    Ok(queries
-        .map(
-            |(((query, [clean, changed]), pages), rows)| QueryComparison {
-                id: query.id.clone(),
-                template: query.template.clone(),
-                rows,
-                clean_us: clean.summary().p50_us,
-                changed_us: changed.summary().p50_us,
-                pages,
-            },
-        )
-        .collect())
-}
-
 impl CommitResult {
     fn line(&self) -> String {
         format!(
@@ -413,86 +238,36 @@ impl CommitResult {
     }
 }
 
-impl ChangedStore {
-    /// Returns the sums of the medians, without and with changes, of each template; then of all.
-    fn templates(&self) -> Vec<(String, f64, f64)> {
-        let mut sums: Vec<(String, f64, f64)> = Vec::new();
-        for query in &self.queries {
-            let found = sums.iter().position(|(name, ..)| *name == query.template);
-            let index = found.unwrap_or_else(|| {
-                sums.push((query.template.clone(), 0.0, 0.0));
-                sums.len() - 1
-            });
-            sums[index].1 += query.clean_us;
-            sums[index].2 += query.changed_us;
-        }
-        let all = |sums: &[(String, f64, f64)]| {
-            let clean = sums.iter().map(|sum| sum.1).sum();
-            ("all".to_owned(), clean, sums.iter().map(|sum| sum.2).sum())
-        };
-        let all = all(&sums);
-        sums.push(all);
-        sums
-    }
-}
-
 impl Report {
     /// Formats the report as text.
     pub fn text(&self) -> String {
-        let mut tables = Vec::new();
-        if !self.commits.is_empty() {
-            let mut table = Table::new(
-                format!("Commits to a store of {} quads", self.quads),
-                &[
-                    "clients",
-                    "quads",
-                    "commits/s",
-                    "of device",
-                    "quads/s",
-                    "p50 ms",
-                    "p99 ms",
-                    "MiB",
-                ],
-            );
-            for run in &self.commits {
-                table.row(vec![
-                    run.clients.to_string(),
-                    run.batch.to_string(),
-                    figure(run.commits_per_second),
-                    format!(
-                        "{:.2}",
-                        run.commits_per_second / run.device_writes_per_second
-                    ),
-                    figure(run.quads_per_second),
-                    milliseconds(run.latency.p50_us),
-                    milliseconds(run.latency.p99_us),
-                    (run.resident_bytes >> 20).to_string(),
-                ]);
-            }
-            tables.push(table);
+        let mut table = Table::new(
+            format!("Commits to a store of {} quads", self.quads),
+            &[
+                "clients",
+                "quads",
+                "commits/s",
+                "of device",
+                "quads/s",
+                "p50 ms",
+                "p99 ms",
+                "MiB",
+            ],
+        );
+        for run in &self.commits {
+            let of_device = run.commits_per_second / run.device_writes_per_second;
+            table.row(vec![
+                run.clients.to_string(),
+                run.batch.to_string(),
+                figure(run.commits_per_second),
+                format!("{of_device:.2}"),
+                figure(run.quads_per_second),
+                milliseconds(run.latency.p50_us),
+                milliseconds(run.latency.p99_us),
+                (run.resident_bytes >> 20).to_string(),
+            ]);
         }
-        for changed in &self.queries {
-            let mut table = Table::new(
-                format!(
-                    "Queries with {} changes ({} %) not merged, {} commits a second meanwhile",
-                    changed.changes, changed.percent, changed.stream
-                ),
-                &["queries", "clean ms", "changed ms", "ratio"],
-            );
-            for (name, clean, with) in changed.templates() {
-                let ratio = format!("{:.2}", with / clean);
-                table.row(vec![name, milliseconds(clean), milliseconds(with), ratio]);
-            }
-            let empty = changed
-                .queries
-                .iter()
-                .filter(|query| query.rows[0] == 0)
-                .count();
-            let empty = share(empty as u64, changed.queries.len() as u64);
-            table.note(format!("queries without results: {empty}"));
-            tables.push(table);
-        }
-        plain_text("Updates", &self.machine.describe(), &tables)
+        plain_text("Updates", &self.machine.describe(), &[table])
     }
 }
 
@@ -500,7 +275,7 @@ impl Report {
 pub(super) mod tests {
     use super::*;
 
-    /// Creates a store of some quads in a folder.
+    /// Creates a store in a folder: 500 nodes, each with an edge of each of three predicates.
     pub(in super::super) fn small_store(folder: &Path) -> PathBuf {
         let store = folder.join("store");
         let mut text = String::new();
@@ -524,39 +299,47 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn a_small_run_measures_commits_and_queries() {
+    fn a_small_run_measures_commits() {
         let folder = tempfile::tempdir().expect("a folder");
         let store = small_store(folder.path());
-        let query = NamedQuery {
-            id: "hop".to_owned(),
-            template: "hop".to_owned(),
-            query: "SELECT * { <http://e/1> <http://e/p1> ?x . ?x ?p ?y }".to_owned(),
-        };
         let options = Options {
             store: store.clone(),
-            queries: vec![query],
-            rounds: 2,
-            percent: vec![10.0],
             commits: vec![(1, 1), (2, 50)],
             time: Duration::from_millis(50),
             cache_bytes: 8 << 20,
-            stream: 50,
         };
         let report = run(folder.path(), &options, |_| ()).expect("it runs");
-        assert!(
-            report
-                .commits
-                .iter()
-                .all(|run| run.commits_per_second > 0.0)
-        );
-        assert!(report.queries[0].changes > 0);
-        assert!(report.text().contains("hop"), "{}", report.text());
-        assert!(report.queries[0].queries[0].rows[0] > 0);
-        assert!(report.text().contains("without results: 0 (0 %)"));
+        assert_eq!(report.quads, 1500);
+        let rates = report.commits.iter().map(|run| run.commits_per_second);
+        assert!(rates.min_by(f64::total_cmp) > Some(0.0));
+        let text = report.text();
+        assert!(text.contains("store of 1500 quads"), "{text}");
         let manifest = Database::open(&store)
             .expect("untouched")
             .store()
             .manifest();
         assert!(manifest.log.is_none(), "the store itself was not changed");
+    }
+
+    #[test]
+    fn a_copy_of_a_store_with_a_log_changes_alone() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let store = small_store(folder.path());
+        let quads = |path: &Path| {
+            let database = Database::open(path).expect("sound");
+            database.snapshot().statistics().quads
+        };
+        let add = |path: &Path, client: usize| {
+            let database = Database::open_for_writing(path).expect("sound");
+            commit(&database, client, &mut 0, 10).expect("committed");
+        };
+        add(&store, 0);
+        let copy = folder.path().join("copy");
+        copy_store(&store, &copy).expect("copied");
+        add(&store, 1);
+        assert_eq!([quads(&store), quads(&copy)], [1520, 1510]);
+        add(&copy, 2);
+        add(&copy, 3);
+        assert_eq!([quads(&store), quads(&copy)], [1520, 1530]);
     }
 }

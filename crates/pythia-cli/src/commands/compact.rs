@@ -179,6 +179,7 @@ mod tests {
             removed: 3,
             terms: 40,
             bytes: 5 << 20,
+            memory_bytes: 0,
         };
         let report = ChangesReport {
             base_quads: 10,

@@ -6,6 +6,7 @@ mod faults;
 mod generate;
 mod ipl;
 mod log_folders;
+mod masm;
 mod meld;
 mod newer_format;
 mod open_files;

@@ -49,6 +49,8 @@ pub struct RunReport {
     pub terms: u64,
     /// Bytes of its files.
     pub bytes: u64,
+    /// Approximate memory of its filters and directories while it is open.
+    pub memory_bytes: usize,
 }
 
 /// The next step of maintenance.
@@ -72,6 +74,11 @@ impl ChangesReport {
         let delta = snapshot.delta();
         let memory_runs = delta.map_or(&[][..], |delta| delta.runs());
         let memory_bytes = delta.map_or(0, |delta| delta.memory_bytes());
+        let open = delta.map_or(&[][..], |delta| delta.device());
+        let memory_of = |entry: &RunEntry| {
+            let run = open.iter().find(|run| run.entry().id == entry.id);
+            run.map_or(0, |run| run.memory_bytes())
+        };
         let run = |entry: &RunEntry| RunReport {
             id: entry.id.0,
             level: level(entry.bytes()),
@@ -79,6 +86,7 @@ impl ChangesReport {
             removed: entry.removed.quads,
             terms: entry.term_count(),
             bytes: entry.bytes(),
+            memory_bytes: memory_of(entry),
         };
         let next = if memory_bytes > options.memory_bytes {
             NextStep::Flush

@@ -10,6 +10,7 @@ mod graph;
 mod hops;
 mod http;
 mod ipl;
+mod masm;
 mod meld;
 mod operators;
 mod pages;

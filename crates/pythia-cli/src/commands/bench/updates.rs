@@ -1,26 +1,29 @@
-//! `pythia bench updates`: the cost of durable commits.
+//! `pythia bench updates`: the cost of durable commits, and of changes to scans and queries.
 
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 use clap::Args;
-use pythia_bench::queries;
+use pythia_bench::queries::{self, NamedQuery};
 use pythia_bench::updates::{load, log, store};
 
+use super::masm::MasmArguments;
 use crate::arguments::{bytes, seconds};
 use crate::output::show;
 
-/// Measure commits by many clients, and queries on a store that changes
+/// Measure commits by many clients, and scans and queries on a store that changes
 ///
 /// Without a store, only the log is measured and compared with the device's own rate of durable
 /// writes; then commits to modelled flash devices, to the log alone and through a store in memory,
-/// and the replay of a log from such devices. With --store, copies of the store are used: for commits of some quads, and for queries
-/// with and without changes that are not compacted; or, with --load, for loads of that many quads,
-/// alone and concurrently with commits. Data is written to a temporary folder that is removed
-/// afterwards.
+/// and the replay of a log from such devices. With --store, copies of the store are used: for
+/// commits of some quads; with --load, for
+/// loads of that many quads, alone and concurrently with commits; with --masm, for range scans and
+/// queries with and without changes that are not compacted (MaSM), with commits and a compaction
+/// beside them, and beside a simulated store that updates pages in place. Data is written to a
+/// temporary folder that is removed afterwards.
 ///
 ///   pythia bench updates --folder /mnt/ssd --clients 1,8,32
-///   pythia bench updates --store bsbm.pythia --queries explore.jsonl --percent 1,10
+///   pythia bench updates --store bsbm.pythia --masm --queries bi.jsonl --report masm.html
 ///   pythia bench updates --store bsbm.pythia --load 1000000 --beside 0,100
 #[derive(Args)]
 #[command(verbatim_doc_comment)]
@@ -53,30 +56,12 @@ pub(super) struct Updates {
     #[arg(long, default_value_t = 2.0, value_name = "SECONDS")]
     seconds: f64,
 
-    /// Measure commits to copies of this store, and queries on them, instead of only the log
+    /// Use copies of this store, instead of measuring only the log
     #[arg(long, value_name = "STORE")]
     store: Option<PathBuf>,
 
-    /// File of queries, one JSON object per line with id, template and query
-    #[arg(long, requires = "store", value_name = "FILE")]
-    queries: Option<PathBuf>,
-
-    /// Rounds of all queries
-    #[arg(long, default_value_t = 9, requires = "store")]
-    rounds: u32,
-
-    /// Percentages of the store that have changed and are not compacted
-    #[arg(
-        long,
-        value_delimiter = ',',
-        default_value = "1,10",
-        requires = "store"
-    )]
-    percent: Vec<f64>,
-
-    /// Run the queries once more during this many commits of ten quads per second
-    #[arg(long, default_value_t = 0, requires = "store")]
-    stream: u32,
+    #[command(flatten)]
+    masm: MasmArguments,
 
     /// Load this many new quads into copies of the store, instead of the above
     #[arg(long, requires = "store", value_name = "QUADS")]
@@ -125,6 +110,13 @@ impl Updates {
             let json = serde_json::to_value(&report)?;
             return show(self.json.as_deref(), &report.text(), json);
         }
+        if let (Some(store), true) = (&self.store, self.masm.masm) {
+            let queries = read_queries(self.masm.queries.as_deref())?;
+            let (store, cache_bytes) = (store.clone(), self.cache);
+            let report = self.masm.run(store, folder.path(), queries, cache_bytes)?;
+            let json = serde_json::to_value(&report)?;
+            return show(self.json.as_deref(), &report.text(), json);
+        }
         if let Some(store) = &self.store {
             let report = self.run_store(store, folder.path())?;
             let json = serde_json::to_value(&report)?;
@@ -151,27 +143,21 @@ impl Updates {
     }
 
     fn run_store(&self, path: &Path, folder: &Path) -> Result<store::Report> {
-        let queries = match &self.queries {
-            None => Vec::new(),
-            Some(file) => {
-                let text = std::fs::read_to_string(file);
-                queries::read(&text.with_context(|| format!("read {}", file.display()))?)?
-            }
-        };
         let pairs = |&clients: &usize| self.batch.iter().map(move |&batch| (clients, batch));
         let options = store::Options {
             store: path.to_owned(),
-            percent: match queries.is_empty() {
-                true => Vec::new(),
-                false => self.percent.clone(),
-            },
-            queries,
-            rounds: self.rounds,
-            stream: self.stream,
             commits: self.clients.iter().flat_map(pairs).collect(),
             time: seconds("--seconds", self.seconds)?,
             cache_bytes: self.cache,
         };
         store::run(folder, &options, |line| eprintln!("{line}"))
     }
+}
+
+fn read_queries(file: Option<&Path>) -> Result<Vec<NamedQuery>> {
+    let Some(file) = file else {
+        return Ok(Vec::new());
+    };
+    let text = std::fs::read_to_string(file);
+    queries::read(&text.with_context(|| format!("read {}", file.display()))?)
 }
