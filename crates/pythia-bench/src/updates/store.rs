@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result};
 use pythia::{Database, Options as DatabaseOptions};
 use pythia_io::DirectStorage;
-use pythia_log::FOLDER as LOG_FOLDER;
+use pythia_log::{FOLDER as LOG_FOLDER, RECORD_NAME as LOG_RECORD};
 use pythia_rdf::{TermKey, TermKind};
 use pythia_store::write::MaintenanceOptions;
 use pythia_store::write::WriteOptions;
@@ -22,7 +22,7 @@ use crate::machine::Machine;
 use crate::table::{Table, figure, milliseconds, plain_text};
 
 /// Files of a store that a program may change in place, or lock.
-const OWN_FILES: [&str; 3] = ["MANIFEST", "LOCK", "WRITER"];
+const OWN_FILES: [&str; 4] = ["MANIFEST", "LOCK", "WRITER", LOG_RECORD];
 
 /// Parameters of the measurement.
 #[derive(Clone, Debug)]

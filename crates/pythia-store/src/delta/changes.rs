@@ -8,6 +8,7 @@ use pythia_rdf::TermId;
 use super::Delta;
 use super::run::{Run, component, graph_of, matches, quad_of};
 use crate::StoreError;
+use crate::loser_tree::LoserTree;
 use crate::pattern::{Component, GraphFilter, IdBatch, Order, QuadPattern};
 use crate::scan::{SegmentScan, of_segment};
 
@@ -23,10 +24,17 @@ pub(crate) fn row_key(quad: &[u64; 4], components: &[Component]) -> Key {
     key
 }
 
-/// Changes with the sums of their signs, in key order, each key once.
+/// The key of an input that has ended.
+const END: Key = [u64::MAX; 4];
+
+/// Changes with the sums of their signs, in key order, each key once. Pages of runs on the device are read when the first
+/// change is requested, so that a stream can seek before.
 pub(crate) struct ChangeStream {
     inputs: Vec<Input>,
     components: Vec<Component>,
+    /// The next key of each input with its sign. Empty before the first change is requested, and after a seek.
+    heads: Vec<(Key, i32)>,
+    tree: LoserTree,
 }
 
 /// Rows of one run.
@@ -87,29 +95,43 @@ struct SegmentInput {
     rows: IdBatch,
     next: usize,
     sign: i32,
+    is_begun: bool,
 }
 
 impl SegmentInput {
+    /// Reads the first rows, unless that takes a page.
     fn new(scan: SegmentScan, sign: i32) -> Result<Self, StoreError> {
         let mut input = Self {
+            is_begun: !scan.reads_on_request(),
             scan,
             rows: IdBatch::default(),
             next: 0,
             sign,
         };
-        input.scan.next_into(&mut input.rows)?;
+        if input.is_begun {
+            input.scan.next_into(&mut input.rows)?;
+        }
         Ok(input)
     }
 
-    fn peek(&self) -> Option<(Key, i32)> {
+    /// Reads the first rows, if that was not done yet.
+    fn begin(&mut self) -> Result<(), StoreError> {
+        if !std::mem::replace(&mut self.is_begun, true) {
+            self.scan.next_into(&mut self.rows)?;
+        }
+        Ok(())
+    }
+
+    #[inline]
+    fn head(&self) -> (Key, i32) {
         if self.next == self.rows.rows {
-            return None;
+            return (END, 0);
         }
         let mut key = Key::default();
         for (place, column) in key.iter_mut().zip(&self.rows.columns) {
             *place = column[self.next];
         }
-        Some((key, self.sign))
+        (key, self.sign)
     }
 
     fn advance(&mut self) -> Result<(), StoreError> {
@@ -122,6 +144,9 @@ impl SegmentInput {
     }
 
     fn seek(&mut self, id: TermId) -> Result<(), StoreError> {
+        if !self.is_begun {
+            return self.scan.seek(id);
+        }
         let rest = self
             .rows
             .columns
@@ -138,15 +163,32 @@ impl SegmentInput {
 }
 
 impl Input {
-    fn peek(&self) -> Option<(Key, i32)> {
+    /// Returns whether there are more rows, or the first ones were not read yet.
+    fn may_have_rows(&self) -> bool {
         match self {
+            Self::Scan(scan) if !scan.is_begun => true,
+            input => input.head().0 != END,
+        }
+    }
+
+    fn begin(&mut self) -> Result<(), StoreError> {
+        match self {
+            Self::Range(_) | Self::Sorted { .. } => Ok(()),
+            Self::Scan(scan) => scan.begin(),
+        }
+    }
+
+    /// Returns the next key with its sign; [`END`] if there is none.
+    #[inline]
+    fn head(&self) -> (Key, i32) {
+        match self {
+            Self::Range(range) if range.rows.is_empty() => (END, 0),
             Self::Range(range) => {
-                let row = range.rows.start;
-                let sign = || range.run.rows(range.order).sign(row);
-                (row < range.rows.end).then(|| (range.next, sign()))
+                let sign = range.run.rows(range.order).sign(range.rows.start);
+                (range.next, sign)
             }
-            Self::Sorted { rows, next } => rows.get(*next).copied(),
-            Self::Scan(scan) => scan.peek(),
+            Self::Sorted { rows, next } => rows.get(*next).copied().unwrap_or((END, 0)),
+            Self::Scan(scan) => scan.head(),
         }
     }
 
@@ -202,11 +244,23 @@ impl ChangeStream {
             };
             inputs.push(Input::Scan(Box::new(SegmentInput::new(scan, sign)?)));
         }
-        inputs.retain(|input| input.peek().is_some());
+        inputs.retain(Input::may_have_rows);
         Ok((!inputs.is_empty()).then(|| Self {
             inputs,
             components: components.to_vec(),
+            heads: Vec::new(),
+            tree: LoserTree::new(1, |_, _| false),
         }))
+    }
+
+    /// Finds the next key of each input.
+    fn begin(&mut self) -> Result<(), StoreError> {
+        for input in &mut self.inputs {
+            input.begin()?;
+        }
+        self.heads.extend(self.inputs.iter().map(Input::head));
+        self.tree = LoserTree::new(self.heads.len(), less(&self.heads));
+        Ok(())
     }
 
     /// Returns the next key and the sum of its signs, if it is not greater than `last`. The sum may be 0.
@@ -214,33 +268,46 @@ impl ChangeStream {
         &mut self,
         last: Option<&Key>,
     ) -> Result<Option<(Key, i64)>, StoreError> {
-        let keys = self
-            .inputs
-            .iter()
-            .filter_map(Input::peek)
-            .map(|(key, _)| key);
-        let Some(key) = keys.min().filter(|key| last.is_none_or(|last| key <= last)) else {
+        if self.heads.is_empty() {
+            self.begin()?;
+        }
+        let (key, _) = self.heads[self.tree.winner()];
+        if key == END || last.is_some_and(|last| key > *last) {
             return Ok(None);
-        };
+        }
         let mut sum = 0;
-        for input in &mut self.inputs {
-            while let Some((same, sign)) = input.peek()
-                && same == key
-            {
-                sum += i64::from(sign);
-                input.advance(&self.components)?;
+        loop {
+            let winner = self.tree.winner();
+            let (same, sign) = self.heads[winner];
+            if same != key {
+                break;
             }
+            sum += i64::from(sign);
+            self.inputs[winner].advance(&self.components)?;
+            self.heads[winner] = self.inputs[winner].head();
+            self.tree.replay(less(&self.heads));
         }
         Ok(Some((key, sum)))
     }
 
     /// Skips changes whose first component is smaller.
     pub(crate) fn seek(&mut self, id: TermId) -> Result<(), StoreError> {
+        if let Some((first, _)) = self.heads.get(self.tree.winner())
+            && first[0] >= id.0
+        {
+            return Ok(());
+        }
+        self.heads.clear();
         let components = &self.components;
         self.inputs
             .iter_mut()
             .try_for_each(|input| input.seek(id, components))
     }
+}
+
+/// Compares the keys of inputs.
+fn less(heads: &[(Key, i32)]) -> impl Fn(usize, usize) -> bool + '_ {
+    |a, b| heads[a].0 < heads[b].0
 }
 
 fn range_of_ids(

@@ -131,6 +131,11 @@ impl ColumnScan {
         Ok(())
     }
 
+    /// Returns whether no rows are left.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.rows.is_empty()
+    }
+
     /// Skips the rows whose first free component is smaller than `id`.
     pub(crate) fn seek(&mut self, id: TermId) {
         if self.prefix.len() <= 2 {

@@ -81,6 +81,15 @@ impl SegmentScan {
         }
     }
 
+    /// Returns whether the first rows take a page that was not read yet, or may take one.
+    pub(crate) fn reads_on_request(&self) -> bool {
+        match &self.source {
+            Source::Columns(scan) => !scan.is_empty(),
+            Source::Tuples(_) => true,
+            Source::Empty | Source::Node(_) | Source::Sorted(_) => false,
+        }
+    }
+
     /// Skips rows whose first free component (of the order, after the bound ones) is smaller than `id`; never goes
     /// back. Reads nothing before rows are requested, unless the pattern binds a node. Without effect if subject,
     /// predicate and object are all bound.

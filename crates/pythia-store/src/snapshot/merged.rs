@@ -13,8 +13,11 @@ use crate::delta::{ChangeStream, contradiction};
 use crate::pattern::{Component, GraphFilter, IdBatch, Order, QuadPattern};
 use crate::scan::{BATCH_ROWS_MIN, SegmentScan};
 
+/// The first step of the search for the place of a change.
+const FIRST_STEP: usize = 16;
+
 /// The source of a column of the result.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Column {
     Constant(u64),
     Key(usize),
@@ -66,6 +69,8 @@ pub(crate) struct MergedScan {
     columns: Vec<Column>,
     /// Whether there is a component to seek by.
     can_seek: bool,
+    /// Whether the result has the columns of the base's rows.
+    is_whole: bool,
 }
 
 impl MergedScan {
@@ -75,6 +80,10 @@ impl MergedScan {
             rows: IdBatch::default(),
             next: 0,
             changes,
+            is_whole: key.columns.len() == key.components.len() && {
+                let mut columns = key.columns.iter().enumerate();
+                columns.all(|(number, column)| *column == Column::Key(number))
+            },
             can_seek: key
                 .components
                 .first()
@@ -128,8 +137,13 @@ impl MergedScan {
         Ok(())
     }
 
-    /// Copies the current rows up to `end`.
+    /// Copies the current rows up to `end`; moves all of them if the batch has no others.
     fn copy(&mut self, end: usize, batch: &mut IdBatch) {
+        if self.is_whole && batch.rows == 0 && (self.next, end) == (0, self.rows.rows) {
+            std::mem::swap(&mut self.rows, batch);
+            self.rows.clear();
+            return;
+        }
         let rows = self.next..end;
         for (column, out) in self.columns.iter().zip(&mut batch.columns) {
             match *column {
@@ -143,17 +157,18 @@ impl MergedScan {
         self.next = end;
     }
 
-    /// Returns the first current row that is not before the key.
+    /// Returns the first current row that is not before the key. Most keys differ in their first component, and most are near.
     fn rows_before(&self, key: &[u64; 4]) -> usize {
-        let Range { mut start, mut end } = self.next..self.rows.rows;
-        while start < end {
-            let middle = start + (end - start) / 2;
-            match self.compare(middle, key) {
-                Ordering::Less => start = middle + 1,
-                Ordering::Equal | Ordering::Greater => end = middle,
-            }
+        let Some(first) = self.rows.columns.first() else {
+            return self.next;
+        };
+        let start = search(self.next..self.rows.rows, |row| first[row] < key[0]);
+        match first.get(start) {
+            Some(&id) if id == key[0] => search(start..self.rows.rows, |row| {
+                self.compare(row, key) == Ordering::Less
+            }),
+            _ => start,
         }
-        start
     }
 
     fn compare(&self, row: usize, key: &[u64; 4]) -> Ordering {
@@ -196,4 +211,28 @@ impl MergedScan {
         self.base.seek(id)?;
         self.changes.seek(id)
     }
+}
+
+/// Returns the first row of a range that is not `before`; all rows that are come first. The fewer they are, the fewer rows it
+/// looks at.
+#[inline]
+fn search(rows: Range<usize>, before: impl Fn(usize) -> bool) -> usize {
+    let Range { mut start, mut end } = rows;
+    let mut step = FIRST_STEP;
+    while start + step < end {
+        if !before(start + step) {
+            end = start + step;
+            break;
+        }
+        start += step + 1;
+        step *= 2;
+    }
+    while start < end {
+        let middle = start + (end - start) / 2;
+        match before(middle) {
+            true => start = middle + 1,
+            false => end = middle,
+        }
+    }
+    start
 }
