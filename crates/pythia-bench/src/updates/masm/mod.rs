@@ -289,7 +289,7 @@ impl<'o, P: FnMut(&str)> Experiment<'o, P> {
             memory: made.memory,
         };
         let works = in_turn(&self.works, sides, condition, self.options.rounds)?;
-        self.add(condition, case, works, None);
+        self.add(condition, case, works, None, Vec::new());
         Ok(())
     }
 
@@ -312,7 +312,7 @@ impl<'o, P: FnMut(&str)> Experiment<'o, P> {
             memory: made.memory,
             commits_per_second: self.options.commits_per_second,
         };
-        self.add(condition, case, works, Some(rate));
+        self.add(condition, case, works, Some(rate), Vec::new());
         drop(changed);
         std::fs::remove_dir_all(&copy).context("remove a copy of the store")
     }
@@ -330,10 +330,7 @@ impl<'o, P: FnMut(&str)> Experiment<'o, P> {
             percent: made.percent,
             memory: made.memory,
         };
-        self.add(condition, case, works, None);
-        let added = self.report.comparisons.last_mut().expect("just added");
-        added.is_paired = false;
-        added.migration_seconds = seconds;
+        self.add(condition, case, works, None, seconds);
         Ok(())
     }
 
@@ -350,7 +347,7 @@ impl<'o, P: FnMut(&str)> Experiment<'o, P> {
                     pages,
                     commits_per_second: options.commits_per_second,
                 };
-                self.add(condition, case, works, Some(rate));
+                self.add(condition, case, works, Some(rate), Vec::new());
             }
         }
         Ok(())
@@ -362,14 +359,16 @@ impl<'o, P: FnMut(&str)> Experiment<'o, P> {
         case: Case,
         works: Vec<compare::WorkTimes>,
         beside: Option<Rate>,
+        migration_seconds: Vec<f64>,
     ) {
         let comparison = Comparison {
             condition,
             case,
-            is_paired: true,
+            // Runs during a migration have no pairs.
+            is_paired: migration_seconds.is_empty(),
             works,
             beside,
-            migration_seconds: Vec::new(),
+            migration_seconds,
         };
         (self.progress)(&comparison.line());
         self.report.comparisons.push(comparison);
