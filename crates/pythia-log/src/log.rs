@@ -244,7 +244,7 @@ impl Log {
             if let Some(failure) = &queue.failure {
                 return Err(failure.clone());
             }
-            queue = shared.advance(queue);
+            queue = shared.advance(queue, Some(ticket.end));
         }
     }
 
@@ -347,7 +347,7 @@ impl Log {
             if let Some(failure) = &queue.failure {
                 return Err(failure.clone());
             }
-            queue = self.shared.advance(queue);
+            queue = self.shared.advance(queue, None);
         }
         Ok(())
     }

@@ -140,6 +140,22 @@ impl GroupQueue {
         self.next_group > self.begin.group || !self.pending.is_empty()
     }
 
+    /// Returns the number that follows those of all groups, waiting ones too.
+    pub(crate) fn groups_end(&self) -> u64 {
+        self.next_group + self.pending.len() as u64
+    }
+
+    /// Returns the number of the group with the last commit before a position, which is not durable yet.
+    pub(crate) fn group_of(&self, end: Position) -> u64 {
+        let mut written = self.in_flight.iter();
+        if let Some((&group, _)) = written.find(|(_, flight)| flight.end >= end) {
+            return group;
+        }
+        let reaches = |group: &Pending| group.position.0 + u64::from(group.part.count) >= end.0;
+        let place = self.pending.iter().position(reaches);
+        self.next_group + place.unwrap_or(self.pending.len()) as u64
+    }
+
     /// Returns whether everything submitted is durable.
     pub(crate) fn is_idle(&self) -> bool {
         self.pending.is_empty() && self.in_flight.is_empty()

@@ -12,7 +12,7 @@ use crate::queue::{GroupQueue, Job, Work};
 use crate::record::{Record, RecordWriter};
 use crate::shared::Shared;
 use crate::tests::{Devices, STORE, check, options, submit};
-use crate::{ChangeSet, Changes, Entry, Log, LogError, LogOptions, LogTerm, Position};
+use crate::{ChangeSet, Changes, Entry, Log, LogError, LogOptions, LogTerm, Position, Ticket};
 
 /// Copies the devices with their files.
 fn copies(devices: &[Arc<MemoryStorage>]) -> Devices {
@@ -83,12 +83,18 @@ struct ByHand {
 
 impl ByHand {
     fn new() -> Self {
+        Self::of(2)
+    }
+
+    fn of(devices: usize) -> Self {
         let options = LogOptions {
             file_bytes: 32 << 10,
             retain_bytes: 0,
             ..options()
         };
-        let memory: Vec<_> = (0..2).map(|_| Arc::new(MemoryStorage::new())).collect();
+        let memory: Vec<_> = (0..devices)
+            .map(|_| Arc::new(MemoryStorage::new()))
+            .collect();
         let begin = LogPoint {
             group: 1,
             position: 1,
@@ -242,7 +248,7 @@ fn a_file_that_a_later_epoch_has_replaced_lets_no_other_go() {
 }
 
 /// Submits a commit with bytes that cannot be compressed.
-fn submit_bytes(log: &Log, bytes: usize) {
+fn submit_bytes(log: &Log, bytes: usize) -> Ticket {
     let mut number = 1_u64;
     let next_byte = || {
         number ^= number << 13;
@@ -261,7 +267,26 @@ fn submit_bytes(log: &Log, bytes: usize) {
         key: None,
         changes: Changes::Inline(&set),
     };
-    log.submit(&[entry]).unwrap();
+    log.submit(&[entry]).unwrap()
+}
+
+/// Only those who wait for a group wake when it is durable, and one of those who wait for a later one.
+#[test]
+fn a_group_that_nobody_waits_for_is_written_for_those_after_it() {
+    let log = ByHand::of(1);
+    submit_bytes(&log.log, 5000);
+    let job = log.shared.queue.lock().take(0).expect("there is room");
+    submit_bytes(&log.log, 5000);
+    let last = submit_bytes(&log.log, 5000);
+    std::thread::scope(|scope| {
+        let waits = scope.spawn(|| log.log.wait(last));
+        std::thread::sleep(std::time::Duration::from_millis(20));
+        log.shared.run(job);
+        waits.join().expect("no panic").expect("it is durable");
+    });
+    let queue = log.shared.queue.lock();
+    assert!(queue.is_idle());
+    assert_eq!(queue.durable.group, 4);
 }
 
 /// A group that is being written takes room before it is written.
@@ -313,7 +338,7 @@ fn a_file_is_made_for_what_waits_once_its_room_is_taken() {
     log.shared.run(slow);
     log.shared.run(take(0).expect("there is room"));
     assert!(take(0).is_none() && take(1).is_none(), "there is no room");
-    drop(log.shared.advance(log.shared.queue.lock()));
+    drop(log.shared.advance(log.shared.queue.lock(), None));
     log.shared.run(take(0).expect("a file was made"));
     assert!(log.shared.queue.lock().is_idle());
 }

@@ -1,5 +1,6 @@
 //! The threads of a log, which write groups and make files.
 
+use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -8,7 +9,7 @@ use pythia_io::{AlignedBuffer, Storage};
 
 use crate::LogError;
 use crate::device::first_file_bytes;
-use crate::format::BLOCK_BYTES;
+use crate::format::{BLOCK_BYTES, Position};
 use crate::group::seal;
 use crate::log::LogOptions;
 use crate::queue::{GroupQueue, Job, Work};
@@ -18,6 +19,8 @@ use crate::record::{Begun, RecordWriter};
 const PAYLOAD_BYTES_MAX: u64 = 1 << 20;
 /// The smallest file that has room for a group.
 const FILE_BYTES_MIN: u64 = 32 << 10;
+/// Number of events that groups share: a group and every eighth one after it have the same.
+const EVENTS: u64 = 8;
 /// Pause before another attempt to make a file.
 const RETRY: Duration = Duration::from_secs(1);
 
@@ -30,8 +33,10 @@ pub(crate) struct Shared {
     pub(crate) work: Condvar,
     /// Signals to spare devices that the log is in use again.
     pub(crate) spares: Condvar,
-    /// Signals that a group was written, a file was made, or something failed.
+    /// Signals that a group was written, a file was made, or something failed, to those who wait for any of these.
     done: Condvar,
+    /// Signals the same to those who wait for one group: only they wake when it is durable.
+    durable: [Condvar; EVENTS as usize],
     /// Signals that a file is needed.
     pub(crate) files: Condvar,
     /// Held during a checkpoint.
@@ -58,6 +63,7 @@ impl Shared {
             work: Condvar::new(),
             spares: Condvar::new(),
             done: Condvar::new(),
+            durable: Default::default(),
             files: Condvar::new(),
             checkpoints: Mutex::new(()),
             record: Mutex::new(record),
@@ -116,13 +122,14 @@ impl Shared {
                 return Err(error);
             }
             // Files fill faster than they are written.
-            queue = self.advance(queue);
+            queue = self.advance(queue, None);
             tried.fill(false);
         }
     }
 
-    /// Makes progress: with one device, writes the next group; otherwise waits.
-    pub(crate) fn advance<'a>(&'a self, mut queue: Guard<'a>) -> Guard<'a> {
+    /// Makes progress: with one device, writes the next group; otherwise waits, for the group of the commits before `end` if
+    /// that is given.
+    pub(crate) fn advance<'a>(&'a self, mut queue: Guard<'a>, end: Option<Position>) -> Guard<'a> {
         if queue.devices.len() == 1
             && let Some(job) = queue.take(0)
         {
@@ -138,21 +145,59 @@ impl Shared {
             if let Err(error) = made {
                 let cause = Arc::new(error);
                 queue.failure.get_or_insert(LogError::Poisoned { cause });
-                self.done.notify_all();
+                self.wake_all();
             }
             return queue;
         }
-        self.done.wait(&mut queue);
+        let event = match end {
+            Some(end) => self.event(queue.group_of(end)),
+            None => &self.done,
+        };
+        event.wait(&mut queue);
         queue
+    }
+
+    fn event(&self, group: u64) -> &Condvar {
+        &self.durable[(group % EVENTS) as usize]
+    }
+
+    fn wake_all(&self) {
+        self.done.notify_all();
+        for event in &self.durable {
+            event.notify_all();
+        }
+    }
+
+    /// Wakes those who wait for groups that are durable now. Before, wakes one of those who wait for the groups that are
+    /// not, if they write them: it writes the next one.
+    fn wake(&self, durable: Range<u64>, waiting: Range<u64>) {
+        let _ = waiting
+            .take(EVENTS as usize)
+            .any(|group| self.event(group).notify_one());
+        for group in durable.take(EVENTS as usize) {
+            self.event(group).notify_all();
+        }
+        self.done.notify_all();
     }
 
     pub(crate) fn run(&self, job: Job) {
         let written = self.write(&job);
         let mut queue = self.queue.lock();
+        let first = queue.durable.group;
         queue.complete(&job, written);
         let wants_file = queue.devices[job.device].wants_file_soon();
+        let durable = queue.durable.group;
+        // Several devices have threads of their own.
+        let waiting = match queue.devices.len() > 1 && self.options.prepare_ahead {
+            true => durable..durable,
+            false => durable..queue.groups_end(),
+        };
+        let has_failed = queue.failure.is_some();
         drop(queue);
-        self.done.notify_all();
+        match has_failed {
+            true => self.wake_all(),
+            false => self.wake(first..durable, waiting),
+        }
         if wants_file {
             self.files.notify_all();
         }
@@ -279,7 +324,7 @@ impl Shared {
         let made = storage.create_log(&name, bytes).map_err(LogError::from);
         let mut queue = self.queue.lock();
         let made = queue.devices[device].end_file(made);
-        self.done.notify_all();
+        self.wake_all();
         // A device without room may have been waiting for it.
         self.work.notify_all();
         (queue, made)

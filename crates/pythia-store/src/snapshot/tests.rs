@@ -667,6 +667,30 @@ fn long_columns() -> BTreeSet<Quad> {
 }
 
 #[test]
+fn a_scan_that_seeks_first_reads_no_changes_before_that() {
+    let quads = long_columns();
+    let tenth: BTreeSet<Quad> = quads.iter().step_by(10).copied().collect();
+    let (snapshot, quads) = changed(&quads, &[tenth], 1);
+    let pages = || {
+        let counts = PageTally::of_this_thread().counts();
+        counts.cache_hits + counts.device_pages
+    };
+    let pattern = QuadPattern::default();
+    let wanted = Order::Spo.components();
+    let before = pages();
+    let mut scan = snapshot.scan(&pattern, Order::Spo, &wanted).expect("sound");
+    let last = quads.iter().map(|quad| quad[0]).max().expect("some");
+    scan.seek(TermId(last)).expect("sound");
+    assert_eq!(pages(), before);
+    let mut rows = 0;
+    while let Some(batch) = scan.next().expect("sound") {
+        assert!(batch.columns[0].iter().all(|subject| *subject == last));
+        rows += batch.rows;
+    }
+    assert_eq!(rows, quads.iter().filter(|quad| quad[0] == last).count());
+}
+
+#[test]
 fn links_of_many_nodes_are_read_from_their_column() {
     let quads = long_columns();
     let store = open(write_store(&quads, SMALL_PAGES));
