@@ -1,7 +1,7 @@
 //! A tournament that finds the least of many heads with one comparison per level (Knuth's tree of losers).
 
-/// The tree; it identifies heads by their index, and the caller compares them.
-#[derive(Debug)]
+/// The tree; it identifies heads by their index, and the caller compares them. The default has no heads and no winner.
+#[derive(Debug, Default)]
 pub(crate) struct LoserTree {
     /// Place 0 holds the winner, places 1.. the loser of the match played there.
     places: Vec<u32>,
@@ -11,6 +11,9 @@ impl LoserTree {
     /// Plays all matches among `count` heads, of which there must be at least one.
     pub(crate) fn new(count: usize, less: impl Fn(usize, usize) -> bool) -> Self {
         assert!(count > 0, "a tournament needs a head");
+        if count == 1 {
+            return Self { places: vec![0] };
+        }
         let mut places = vec![0; count];
         let mut winners: Vec<u32> = vec![0; 2 * count];
         for leaf in 0..count {

@@ -249,7 +249,7 @@ impl ChangeStream {
             inputs,
             components: components.to_vec(),
             heads: Vec::new(),
-            tree: LoserTree::new(1, |_, _| false),
+            tree: LoserTree::default(),
         }))
     }
 
@@ -292,9 +292,7 @@ impl ChangeStream {
 
     /// Skips changes whose first component is smaller.
     pub(crate) fn seek(&mut self, id: TermId) -> Result<(), StoreError> {
-        if let Some((first, _)) = self.heads.get(self.tree.winner())
-            && first[0] >= id.0
-        {
+        if !self.heads.is_empty() && self.heads[self.tree.winner()].0[0] >= id.0 {
             return Ok(());
         }
         self.heads.clear();

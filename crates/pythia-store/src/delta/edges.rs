@@ -6,6 +6,7 @@ use super::Delta;
 use super::device::DeviceRun;
 use super::run::Run;
 use crate::StoreError;
+use crate::gallop::gallop_rows;
 use crate::pattern::{End, Expansion, GraphFilter, QuadPattern};
 use crate::scan;
 
@@ -234,7 +235,7 @@ pub(crate) fn merge(
     let mut row = 0;
     for same in changes.chunk_by(|a, b| key_of(a) == key_of(b)) {
         let wanted = key_of(&same[0]);
-        let next = first_from(row, base.len(), |row| key(row) < wanted);
+        let next = gallop_rows(row..base.len(), 1, |row| key(row) < wanted);
         out.append(base, row..next);
         row = next;
         let sum: i32 = same.iter().map(|change| change.sum).sum();
@@ -261,24 +262,4 @@ fn push((source, predicate, other, graph): (u32, u64, u64, u64), out: &mut Expan
     if out.with_graph {
         out.graph.push(graph);
     }
-}
-
-/// Returns the first row from `from` on for which `is_before` is false; rows for which it is true come first.
-fn first_from(from: usize, end: usize, is_before: impl Fn(usize) -> bool) -> usize {
-    let mut step = 1;
-    let mut low = from;
-    while low + step < end && is_before(low + step) {
-        low += step;
-        step *= 2;
-    }
-    let mut high = (low + step).min(end);
-    while low < high {
-        let middle = low + (high - low) / 2;
-        if is_before(middle) {
-            low = middle + 1;
-        } else {
-            high = middle;
-        }
-    }
-    low
 }

@@ -10,6 +10,7 @@ use std::sync::Arc;
 use pythia_rdf::TermId;
 
 use super::device::{FilterBuilder, StoredFilter, add_edge};
+use crate::gallop::gallop_rows;
 use crate::hashes::hash_of;
 use crate::pattern::{Component, End, GraphFilter, Order, QuadPattern};
 
@@ -72,20 +73,13 @@ impl SignedRows {
     /// Returns the first row, from row `from` on, that is not less than `prefix`; with `after`, the first that is
     /// greater and does not start with it.
     pub(crate) fn position(&self, from: usize, prefix: &[u64], after: bool) -> usize {
-        let rows = &self.rows[from..];
         let is_before = |row: &[u64; 4]| match row[..prefix.len()].cmp(prefix) {
             std::cmp::Ordering::Less => true,
             std::cmp::Ordering::Equal => after,
             std::cmp::Ordering::Greater => false,
         };
         // Ascending lookups are mostly close to each other.
-        let mut step = 1;
-        while step < rows.len() && is_before(&rows[step]) {
-            step *= 2;
-        }
-        let low = step / 2;
-        let high = (step + 1).min(rows.len());
-        from + low + rows[low..high].partition_point(is_before)
+        gallop_rows(from..self.rows.len(), 1, |row| is_before(&self.rows[row]))
     }
 
     /// Returns the rows that start with `prefix`.

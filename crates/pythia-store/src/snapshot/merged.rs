@@ -4,12 +4,12 @@
 //! without changes are copied unchanged.
 
 use std::cmp::Ordering;
-use std::ops::Range;
 
 use pythia_rdf::TermId;
 
 use crate::StoreError;
 use crate::delta::{ChangeStream, contradiction};
+use crate::gallop::gallop_rows;
 use crate::pattern::{Component, GraphFilter, IdBatch, Order, QuadPattern};
 use crate::scan::{BATCH_ROWS_MIN, SegmentScan};
 
@@ -162,9 +162,11 @@ impl MergedScan {
         let Some(first) = self.rows.columns.first() else {
             return self.next;
         };
-        let start = search(self.next..self.rows.rows, |row| first[row] < key[0]);
+        let start = gallop_rows(self.next..self.rows.rows, FIRST_STEP, |row| {
+            first[row] < key[0]
+        });
         match first.get(start) {
-            Some(&id) if id == key[0] => search(start..self.rows.rows, |row| {
+            Some(&id) if id == key[0] => gallop_rows(start..self.rows.rows, FIRST_STEP, |row| {
                 self.compare(row, key) == Ordering::Less
             }),
             _ => start,
@@ -211,28 +213,4 @@ impl MergedScan {
         self.base.seek(id)?;
         self.changes.seek(id)
     }
-}
-
-/// Returns the first row of a range that is not `before`; all rows that are come first. The fewer they are, the fewer rows it
-/// looks at.
-#[inline]
-fn search(rows: Range<usize>, before: impl Fn(usize) -> bool) -> usize {
-    let Range { mut start, mut end } = rows;
-    let mut step = FIRST_STEP;
-    while start + step < end {
-        if !before(start + step) {
-            end = start + step;
-            break;
-        }
-        start += step + 1;
-        step *= 2;
-    }
-    while start < end {
-        let middle = start + (end - start) / 2;
-        match before(middle) {
-            true => start = middle + 1,
-            false => end = middle,
-        }
-    }
-    start
 }
