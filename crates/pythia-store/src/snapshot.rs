@@ -15,7 +15,7 @@ use rustc_hash::FxHashMap;
 
 use crate::StoreError;
 use crate::auxiliary::Auxiliaries;
-use crate::delta::{ChangeStream, Delta, KindCounts};
+use crate::delta::{ChangeStream, Delta, KindCounts, fill_missing};
 use crate::pattern::{Component, End, Expansion, GraphFilter, Order, QuadPattern};
 use crate::scan::{self as segment_scan, of_segment};
 use crate::segment::Segment;
@@ -388,10 +388,13 @@ impl Snapshot {
         &self,
         keys: &[TermKey<'_>],
     ) -> Result<Vec<Option<TermId>>, StoreError> {
-        let mut ids = self.base.dictionary.find_batch(keys)?;
-        if let Some(delta) = &self.delta {
-            delta.find_missing(keys, &mut ids)?;
-        }
+        let Some(delta) = &self.delta else {
+            return self.base.dictionary.find_batch(keys);
+        };
+        // No term is in two places, and those in memory need no page.
+        let mut ids = delta.find_in_memory(keys);
+        fill_missing(keys, &mut ids, |rest| self.base.dictionary.find_batch(rest))?;
+        delta.find_on_device(keys, &mut ids)?;
         Ok(ids)
     }
 

@@ -190,8 +190,12 @@ pub(crate) fn commit(
     batch: usize,
 ) -> Result<()> {
     let mut transaction = database.store().begin()?;
-    let mut names: Vec<(TermKind, String)> = Vec::with_capacity(batch * 2 + 10);
-    for predicate in 0..10 {
+    // Only those that the quads use, as a client would.
+    let predicates = batch.min(10);
+    let first = *serial;
+    let mut names: Vec<(TermKind, String)> = Vec::with_capacity(batch * 2 + predicates);
+    for number in 0..predicates as u64 {
+        let predicate = (first + number) % 10;
         names.push((
             TermKind::Iri,
             format!("http://example.org/updates/p{predicate}"),
@@ -215,11 +219,18 @@ pub(crate) fn commit(
         })
         .collect();
     let ids = transaction.ids(&keys)?;
-    let (predicates, ends) = ids.split_at(10);
+    let (predicates, ends) = ids.split_at(predicates);
     let quads: Vec<[u64; 4]> = ends
         .chunks_exact(2)
         .enumerate()
-        .map(|(number, ends)| [ends[0].0, predicates[number % 10].0, ends[1].0, 0])
+        .map(|(number, ends)| {
+            [
+                ends[0].0,
+                predicates[number % predicates.len()].0,
+                ends[1].0,
+                0,
+            ]
+        })
         .collect();
     transaction.insert(&quads)?;
     transaction.commit()?;

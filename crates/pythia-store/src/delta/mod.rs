@@ -34,7 +34,7 @@ use device::DeviceRun;
 
 /// A run this small is merged with the next regardless of its size: commits of single quads then make one run, not
 /// many.
-const SMALL_ROWS: usize = 512;
+const SMALL_ROWS: usize = 64;
 /// Minimum ratio of the size of a run to that of the next.
 const RATIO: usize = 8;
 /// Runs of commits with more rows together are not merged in memory, as both inputs exist until the merge is done.
@@ -43,6 +43,25 @@ const MERGED_ROWS_MAX: usize = 1 << 16;
 /// Returns whether a run is merged with a later one of this many rows.
 pub(crate) fn is_merged(before: usize, rows: usize) -> bool {
     before < SMALL_ROWS || before < RATIO * rows
+}
+
+/// Fills in what `find` returns for the keys that have no id yet.
+pub(crate) fn fill_missing(
+    keys: &[TermKey<'_>],
+    ids: &mut [Option<TermId>],
+    find: impl FnOnce(&[TermKey<'_>]) -> Result<Vec<Option<TermId>>, StoreError>,
+) -> Result<(), StoreError> {
+    let (missing, wanted): (Vec<usize>, Vec<TermKey<'_>>) = (0..keys.len())
+        .filter(|&index| ids[index].is_none())
+        .map(|index| (index, keys[index]))
+        .unzip();
+    if missing.is_empty() {
+        return Ok(());
+    }
+    for (index, found) in missing.into_iter().zip(find(&wanted)?) {
+        ids[index] = found;
+    }
+    Ok(())
 }
 
 /// Changes on top of a base. Immutable; a commit makes the next one.
@@ -243,10 +262,15 @@ impl Delta {
         keys: &[TermKey<'_>],
         ids: &mut [Option<TermId>],
     ) -> Result<(), StoreError> {
-        for (id, &key) in ids.iter_mut().zip(keys) {
-            *id = id.or_else(|| self.terms.iter().find_map(|view| view.find(key)));
-        }
+        let find = |rest: &[TermKey<'_>]| Ok(self.find_in_memory(rest));
+        fill_missing(keys, ids, find)?;
         self.find_on_device(keys, ids)
+    }
+
+    /// Returns the ids of those keys that are new terms in memory.
+    pub(crate) fn find_in_memory(&self, keys: &[TermKey<'_>]) -> Vec<Option<TermId>> {
+        let find = |&key: &TermKey<'_>| self.terms.iter().find_map(|view| view.find(key));
+        keys.iter().map(find).collect()
     }
 
     /// Fills in the ids of keys that have none yet and are new terms of runs on the device.
@@ -255,19 +279,8 @@ impl Delta {
         keys: &[TermKey<'_>],
         ids: &mut [Option<TermId>],
     ) -> Result<(), StoreError> {
-        for run in &self.device {
-            let missing: Vec<usize> = (0..keys.len())
-                .filter(|&index| ids[index].is_none())
-                .collect();
-            if missing.is_empty() {
-                break;
-            }
-            let wanted: Vec<TermKey<'_>> = missing.iter().map(|&index| keys[index]).collect();
-            for (index, found) in missing.into_iter().zip(run.find_batch(&wanted)?) {
-                ids[index] = found;
-            }
-        }
-        Ok(())
+        let mut runs = self.device.iter();
+        runs.try_for_each(|run| fill_missing(keys, ids, |rest| run.find_batch(rest)))
     }
 
     /// Calls `f` with the index in `ids` and the key of each new term.

@@ -284,9 +284,13 @@ impl Writer {
     fn publish(&self, snapshot: Snapshot, last: u64) {
         let mut state = self.state.write();
         // Commits become durable in order, but their threads may arrive here in any order.
-        if last > state.last {
-            state.snapshot = snapshot;
-            state.last = last;
+        if last <= state.last {
+            return;
         }
+        state.last = last;
+        let before = std::mem::replace(&mut state.snapshot, snapshot);
+        // Its runs are freed while others read.
+        drop(state);
+        drop(before);
     }
 }
