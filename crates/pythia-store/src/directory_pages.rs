@@ -12,6 +12,7 @@ use pythia_io::bytes::{ByteReader, ByteWriter};
 use pythia_io::{Page, PagedFile, SEAL_BYTES};
 
 use crate::StoreError;
+use crate::gallop::gallop_rows;
 
 /// The name under which reads of directory pages are counted.
 pub(crate) const GROUP: &str = "directory";
@@ -426,30 +427,17 @@ impl<const N: usize> Entries<N> {
 }
 
 /// Returns the number of leading slots of `count` for which `holds` is true; it is true for the first one, for all of them
-/// and for none after them. Searches from `passed` on, the result of an earlier search, with steps that double, as the
-/// next of sorted lookups is mostly close.
+/// and for none after them. Searches from `passed` on, the result of an earlier search, as the next of sorted lookups is
+/// mostly close.
 #[inline]
 fn partition_point(count: usize, passed: usize, holds: impl Fn(usize) -> bool) -> usize {
-    let (mut low, mut high) = (1, count);
-    if passed > 0 && !holds(passed - 1) {
-        high = passed - 1;
-    } else if passed > 0 {
-        low = passed;
-        let mut step = 1;
-        while low + step <= count && holds(low + step - 1) {
-            low += step;
-            step *= 2;
-        }
-        high = count.min(low + step - 1);
-    }
-    while low < high {
-        let middle = usize::midpoint(low, high);
-        match holds(middle) {
-            true => low = middle + 1,
-            false => high = middle,
-        }
-    }
-    low
+    // A first step beyond the slots halves them from the beginning.
+    let (slots, first_step) = match passed {
+        0 => (1..count, count),
+        _ if !holds(passed - 1) => (1..passed - 1, count),
+        _ => (passed..count, 1),
+    };
+    gallop_rows(slots, first_step, holds)
 }
 
 /// Returns the entry in a slot of a page.

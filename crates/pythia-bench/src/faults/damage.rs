@@ -132,9 +132,7 @@ impl DamagedStore {
     }
 
     fn options(&self) -> WriteOptions {
-        let mut options = self.settings.write_options(&self.home, false);
-        options.log_archive = self.settings.has_archive.then(|| self.home.archive());
-        options
+        self.settings.write_options(&self.home, false)
     }
 }
 

@@ -97,10 +97,14 @@ impl Server<'_> {
             retain_bytes,
             ..
         } = self.settings;
-        let log_folders = match self.settings.has_second_log {
-            true => format!("log_folders = [{:?}]\n", self.home.second_log()),
-            false => String::new(),
-        };
+        let mut log_folders = String::new();
+        if self.settings.has_second_log {
+            log_folders += &format!("log_folders = [{:?}]\n", self.home.second_log());
+        }
+        if self.settings.has_archive {
+            log_folders += &format!("log_archive = {:?}\n", self.home.archive());
+            log_folders += &format!("log_spare = {}\n", self.settings.has_spare);
+        }
         format!(
             "bind = \"127.0.0.1:0\"\n\
              [datasets.{DATASET}]\npath = {store:?}\ncache = \"16M\"\nmemory = \"64M\"\n\

@@ -40,8 +40,10 @@ pub(super) struct Settings {
     pub(super) log_file_bytes: u64,
     /// True if the log is on two devices.
     pub(super) has_second_log: bool,
-    /// True if the log has an archive, in campaigns that use one.
+    /// True if the log has an archive.
     pub(super) has_archive: bool,
+    /// True if that takes commits while the log's devices are slow.
+    pub(super) has_spare: bool,
     /// Pause of a client after each commit. Without one, commits leave hardly any turn to loads, to changes of graphs
     /// and to compactions.
     pub(super) commit_pause: Duration,
@@ -51,7 +53,7 @@ impl Settings {
     pub(super) fn draw(seed: u64) -> Self {
         let mut random = SmallRng::seed_from_u64(seed);
         let mut of = |choices: &[u64]| choices[random.random_range(0..choices.len())];
-        Self {
+        let mut drawn = Self {
             memory_bytes: of(&[16, 64, 256]) as usize * 1024,
             transaction_bytes: of(&TRANSACTION_BYTES) as usize,
             compaction_quads_min: of(&[256, 1024, 4096]),
@@ -60,8 +62,11 @@ impl Settings {
             log_file_bytes: of(&[64 << 10, 256 << 10, 16 << 20]),
             has_second_log: of(&[0, 0, 1]) == 1,
             has_archive: of(&[0, 0, 1]) == 1,
+            has_spare: false,
             commit_pause: Duration::from_millis(of(&[0, 2, 10])),
-        }
+        };
+        drawn.has_spare = drawn.has_archive && of(&[0, 1]) == 1;
+        drawn
     }
 
     /// Returns the options for opening the store in a [`StoreFolder`] for writing.
@@ -69,6 +74,8 @@ impl Settings {
         let folders = self.has_second_log.then(|| home.second_log());
         WriteOptions {
             log_folders: folders.into_iter().collect(),
+            log_archive: self.has_archive.then(|| home.archive()),
+            log_spare: self.has_spare,
             log: LogOptions {
                 file_bytes: self.log_file_bytes,
                 retain_bytes: self.retain_bytes,

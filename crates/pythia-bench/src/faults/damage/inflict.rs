@@ -91,6 +91,7 @@ impl Damage {
                 OsStr::new("log"),
                 OsStr::new("second-log"),
                 OsStr::new("archive"),
+                OsStr::new("spare"),
             ];
             path.file_name().is_some_and(|name| names.contains(&name))
         };

@@ -53,6 +53,8 @@ pub(super) fn make(templates: &Path, seed: u64) -> Result<(Ledger, Ledger)> {
     work.create(None)?;
     let settings = Settings {
         has_second_log: false,
+        has_archive: false,
+        has_spare: false,
         ..Settings::draw(seed)
     };
     let store = work.open_for_writing(&settings.write_options(&work, false))?;
