@@ -14,11 +14,11 @@ setup-tests:
 
 # The program as it is published and measured. It takes twice as long to build as with `--release`.
 build: setup
-	cargo build --profile dist --locked -p pythia-cli
+	cargo build --profile dist --locked -p pythiadb-cli
 
 # Loads the bundled slice of YAGO and runs the Pythia paper's queries on it. The profile is quick to build: see Cargo.toml.
 demo: setup
-	cargo build --profile quick --locked -p pythia-cli
+	cargo build --profile quick --locked -p pythiadb-cli
 	@rm -rf "$(DEMO_STORE)"
 	$(PYTHIA) load -l "$(DEMO_STORE)" testdata/yago/yago-slice.nt.zst
 	@scripts/demo "$(PYTHIA)" "$(DEMO_STORE)" testdata/yago/queries.sparql

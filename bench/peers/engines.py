@@ -264,7 +264,7 @@ def program():
     target = Path(os.environ.get("CARGO_TARGET_DIR", CACHE.parent / "target"))
     print("build pythia", flush=True)
     CACHE.mkdir(parents=True, exist_ok=True)
-    processes.run(["cargo", "build", "--profile", "dist", "--locked", "-p", "pythia-cli"],
+    processes.run(["cargo", "build", "--profile", "dist", "--locked", "-p", "pythiadb-cli"],
                   CACHE / "build.log", cwd=REPOSITORY,
                   env={**os.environ, "CARGO_TARGET_DIR": str(target)})
     return target / "dist" / "pythia"

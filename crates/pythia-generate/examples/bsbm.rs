@@ -1,5 +1,5 @@
 //! Writes the data set of the Berlin SPARQL Benchmark to a file:
-//! `cargo run --release -p pythia-generate --example bsbm -- PRODUCTS FILE [PART/PARTS]`.
+//! `cargo run --release -p pythiadb-generate --example bsbm -- PRODUCTS FILE [PART/PARTS]`.
 
 use pythia_generate::{Part, bsbm};
 use std::error::Error;

@@ -1,5 +1,5 @@
 //! Writes a random graph to a file:
-//! `cargo run --release -p pythia-generate --example graph -- NODES FILE [EXPONENT]`.
+//! `cargo run --release -p pythiadb-generate --example graph -- NODES FILE [EXPONENT]`.
 //! With an exponent, degrees follow a power law.
 
 use pythia_generate::{Part, graph};

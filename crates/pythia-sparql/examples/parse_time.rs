@@ -1,7 +1,7 @@
 //! Measures how long queries take to parse, beside the parser library alone.
 //!
 //! ```text
-//! cargo run --release -p pythia-sparql --example parse_time -- FILE…
+//! cargo run --release -p pythiadb-sparql --example parse_time -- FILE…
 //! ```
 //!
 //! A file holds queries that are separated by lines of `---`. Without files, a few queries of usual shapes are

@@ -1,7 +1,7 @@
 //! Measures the dictionary on the terms of real files:
 //!
 //! ```text
-//! cargo run --release -p pythia-store --example dictionary -- FILE…
+//! cargo run --release -p pythiadb-store --example dictionary -- FILE…
 //! ```
 //!
 //! Prints, per page size, what each kind of term takes, and what writing, decoding and finding

@@ -1,7 +1,7 @@
 //! Measures two ways from a named graph to its quads: a fifth order that begins with the graph, and a list of each
 //! graph's subjects, whose tuples are then read.
 //!
-//! `cargo run --release -p pythia-store --example graph_order -- STORE GRAPHS`
+//! `cargo run --release -p pythiadb-store --example graph_order -- STORE GRAPHS`
 //!
 //! Deals the quads of a store to this many graphs of equal size in two ways: neighbouring subjects together, as
 //! documents do, and at random. Prints the bytes per quad of each order, and the pages read cold per graph.

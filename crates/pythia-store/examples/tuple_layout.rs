@@ -1,7 +1,7 @@
 //! Measures the tuple pages on real data: bytes per quad of SPO and OPS, tuples on one page, external
 //! lists and fill, by page size.
 //!
-//! `cargo run --release -p pythia-store --example tuple_layout -- FILE…`
+//! `cargo run --release -p pythiadb-store --example tuple_layout -- FILE…`
 //! `--sweep` also varies from which size on a list is external; `--hops` also walks: pages read per
 //! hop from a cold cache, and the time of warm lookups, expansions and scans.
 

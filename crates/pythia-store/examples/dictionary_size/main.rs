@@ -1,7 +1,7 @@
 //! Measures how small the dictionary becomes with other codings of its text (`docs/decisions/0044-dictionary-size.md`):
 //!
 //! ```text
-//! cargo run --release -p pythia-store --example dictionary_size -- FILE…
+//! cargo run --release -p pythiadb-store --example dictionary_size -- FILE…
 //! ```
 //!
 //! Packs the terms of each file as the store does, with pages of 8 KiB, once with each coding. Prints where the bytes

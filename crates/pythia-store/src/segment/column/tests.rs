@@ -285,7 +285,7 @@ fn cpu_seconds() -> f64 {
     nanos.unwrap_or_default() / 1e9
 }
 
-/// `cargo test --release -p pythia-store column_speed -- --ignored --nocapture`
+/// `cargo test --release -p pythiadb-store column_speed -- --ignored --nocapture`
 #[test]
 #[ignore = "a measurement"]
 fn column_speed() {
