@@ -2,17 +2,14 @@
 
 use std::num::NonZero;
 use std::path::PathBuf;
-use std::time::Duration;
 
-use anyhow::Result;
 use clap::{Args, ValueEnum};
 use indicatif::{HumanBytes, HumanCount};
 use pythia::{Database, Options, WriteOptions};
 use pythia_bench::bsbm::UseCase;
 
 use crate::allocator;
-use crate::exit::UsageError;
-pub(crate) use pythia_server::config::parse_bytes as bytes;
+pub(crate) use pythia_server::config::{parse_bytes as bytes, parse_time as time};
 
 /// The store's location, and its cache.
 #[derive(Clone, Args)]
@@ -101,6 +98,12 @@ pub(crate) fn human_count(count: u64) -> String {
     HumanCount(count).to_string()
 }
 
+/// Formats a count with its noun, in the plural but for one.
+pub(crate) fn counted(count: u64, noun: &str) -> String {
+    let plural = if count == 1 { "" } else { "s" };
+    format!("{} {noun}{plural}", HumanCount(count))
+}
+
 /// A use case of the Berlin SPARQL Benchmark.
 #[derive(Clone, Copy, ValueEnum)]
 pub(crate) enum UseCaseName {
@@ -133,9 +136,3 @@ pub(crate) struct ReportArguments {
 
 /// The cache of a store with a single triple.
 pub(crate) const SMALL_CACHE: usize = 4 << 20;
-
-/// Returns the duration given as an option.
-pub(crate) fn seconds(option: &str, value: f64) -> Result<Duration> {
-    Ok(Duration::try_from_secs_f64(value)
-        .map_err(|_| UsageError(format!("{option} is not a valid time")))?)
-}

@@ -31,8 +31,21 @@ pub(crate) fn report(error: &anyhow::Error) -> ExitCode {
     if error.chain().any(is_broken_pipe) {
         return ExitCode::SUCCESS;
     }
-    eprintln!("error: {error:#}");
+    eprintln!("error: {}", message(error));
     ExitCode::from(code(error))
+}
+
+/// Returns the error with its causes, without those that a text before them already has.
+pub(crate) fn message(error: &anyhow::Error) -> String {
+    let mut message = error.to_string();
+    for cause in error.chain().skip(1) {
+        let cause = cause.to_string();
+        if !message.contains(&cause) {
+            message.push_str(": ");
+            message.push_str(&cause);
+        }
+    }
+    message
 }
 
 fn is_broken_pipe(cause: &(dyn std::error::Error + 'static)) -> bool {

@@ -34,6 +34,7 @@ enum Command {
     Load(commands::load::Load),
     Query(commands::query::Query),
     Update(commands::update::Update),
+    Shell(commands::shell::Shell),
     Serve(commands::serve::Serve),
     Optimize(commands::optimize::Optimize),
     Compact(commands::compact::Compact),
@@ -48,9 +49,12 @@ enum Command {
     Token(commands::token::Token),
     Verify(commands::verify::Verify),
     Dump(commands::dump::Dump),
+    Convert(commands::convert::Convert),
     Generate(commands::generate::Generate),
     Probe(commands::probe::Probe),
     Bench(commands::bench::Bench),
+    Ping(commands::ping::Ping),
+    Manual(commands::manual::Manual),
     /// Print a shell completion script, for example: pythia completions bash > /etc/bash_completion.d/pythia
     Completions {
         /// The shell
@@ -61,7 +65,10 @@ enum Command {
 impl Command {
     /// Returns whether most of the work is to answer queries.
     fn answers_queries(&self) -> bool {
-        matches!(self, Self::Query(_) | Self::Serve(_) | Self::Bench(_))
+        matches!(
+            self,
+            Self::Query(_) | Self::Shell(_) | Self::Serve(_) | Self::Bench(_)
+        )
     }
 }
 
@@ -75,7 +82,7 @@ static VERSION: LazyLock<String> = LazyLock::new(|| {
 });
 
 fn main() -> ExitCode {
-    let command = Cli::parse().command;
+    let command = Cli::parse_from(commands::query::join_explain(std::env::args_os())).command;
     allocator::keep_freed_memory(command.answers_queries());
     // A store and its clients may need more file descriptors than the usual 1,024.
     pythia_io::raise_descriptors_max();
@@ -83,6 +90,7 @@ fn main() -> ExitCode {
         Command::Load(command) => command.run(),
         Command::Query(command) => command.run(),
         Command::Update(command) => command.run(),
+        Command::Shell(command) => command.run(),
         Command::Serve(command) => command.run(),
         Command::Optimize(command) => command.run(),
         Command::Compact(command) => command.run(),
@@ -97,9 +105,12 @@ fn main() -> ExitCode {
         Command::Token(command) => command.run(),
         Command::Verify(command) => command.run(),
         Command::Dump(command) => command.run(),
+        Command::Convert(command) => command.run(),
         Command::Generate(command) => command.run(),
         Command::Probe(command) => command.run(),
         Command::Bench(command) => command.run(),
+        Command::Ping(command) => command.run(),
+        Command::Manual(command) => command.run(Cli::command()),
         Command::Completions { shell } => {
             let mut script = Vec::new();
             clap_complete::generate(shell, &mut Cli::command(), "pythia", &mut script);

@@ -3,7 +3,8 @@
 use std::io::Write;
 
 use anyhow::Result;
-use oxrdf::Term;
+use oxrdf::{Literal, NamedNode, Term};
+use pythia::completion::CompletionContext;
 use pythia::{Path, SolutionStream};
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
@@ -13,8 +14,43 @@ const PATH_WIDTH_MAX: usize = 1000;
 /// Number of rows that column widths are computed from; later rows may be wider.
 const ROWS_MEASURED: usize = 1000;
 
-/// Writes the solutions as they come, with columns as wide as the first rows need.
-pub(crate) fn write(mut solutions: SolutionStream, mut out: impl Write) -> Result<u64> {
+/// Prefixes that shorten IRIs.
+pub(crate) struct Prefixes {
+    /// Names and IRIs, the longest IRI first.
+    prefixes: Vec<(String, String)>,
+}
+
+impl Prefixes {
+    /// Returns the prefixes that a query declares.
+    pub(crate) fn of_query(text: &str) -> Self {
+        let mut prefixes = CompletionContext::at(text, 0).prefixes;
+        prefixes.retain(|(_, iri)| !iri.is_empty());
+        prefixes.sort_by_key(|(_, iri)| std::cmp::Reverse(iri.len()));
+        Self { prefixes }
+    }
+
+    /// Returns the IRI as a prefixed name, if one stands for it without escapes; otherwise in full.
+    fn shorten(&self, node: &NamedNode) -> String {
+        let named = self.prefixes.iter().find_map(|(prefix, start)| {
+            let local = node.as_str().strip_prefix(start.as_str())?;
+            is_local_name(local).then(|| format!("{prefix}:{local}"))
+        });
+        named.unwrap_or_else(|| node.to_string())
+    }
+}
+
+/// Returns whether a text may follow a prefix as it is.
+fn is_local_name(text: &str) -> bool {
+    let is_inner = |c: char| c.is_alphanumeric() || matches!(c, '_' | '-' | '.' | ':');
+    text.chars().all(is_inner) && !text.starts_with(['-', '.']) && !text.ends_with('.')
+}
+
+/// Writes the solutions as they come, with columns as wide as the first rows need, and IRIs shortened.
+pub(crate) fn write(
+    mut solutions: SolutionStream,
+    prefixes: &Prefixes,
+    mut out: impl Write,
+) -> Result<u64> {
     let header: Vec<String> = solutions
         .variables()
         .iter()
@@ -36,7 +72,12 @@ pub(crate) fn write(mut solutions: SolutionStream, mut out: impl Write) -> Resul
         let finished = batch.is_none();
         if let Some(batch) = batch {
             for row in 0..batch.len() {
-                rows.push(batch.row(row).map(|(_, term)| cell(term)).collect());
+                rows.push(
+                    batch
+                        .row(row)
+                        .map(|(_, term)| cell(term, prefixes))
+                        .collect(),
+                );
             }
         }
         if widths.is_empty() && (finished || rows.len() >= ROWS_MEASURED) {
@@ -81,9 +122,9 @@ fn write_row(out: &mut impl Write, cells: &[String], widths: &[usize]) -> Result
     Ok(())
 }
 
-/// Formats a term for display: N-Triples syntax, but plain strings and numbers without quotes,
+/// Formats a term for display: N-Triples syntax, but IRIs shortened, plain strings and numbers without quotes,
 /// paths as drawings, and control characters as spaces.
-fn cell(term: Option<&Term>) -> String {
+fn cell(term: Option<&Term>, prefixes: &Prefixes) -> String {
     let path = term.and_then(Path::of_term);
     let width_max = match path {
         Some(_) => PATH_WIDTH_MAX,
@@ -98,9 +139,16 @@ fn cell(term: Option<&Term>) -> String {
                 Some(
                     "string" | "integer" | "decimal" | "double" | "boolean" | "date" | "dateTime",
                 ) => literal.value().to_owned(),
-                _ => literal.to_string(),
+                _ => {
+                    let value = Literal::new_simple_literal(literal.value());
+                    format!(
+                        "{value}^^{}",
+                        prefixes.shorten(&literal.datatype().into_owned())
+                    )
+                }
             }
         }
+        Some(Term::NamedNode(node)) => prefixes.shorten(node),
         Some(term) => term.to_string(),
     };
     let mut shown = String::with_capacity(text.len());
@@ -115,4 +163,31 @@ fn cell(term: Option<&Term>) -> String {
         shown.push(c);
     }
     shown
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn iris_become_prefixed_names_that_sparql_can_read() {
+        let text = "prefix : <http://a/>\nPREFIX b: <http://a/b#>\nSELECT * { ?s a :C }";
+        let prefixes = Prefixes::of_query(text);
+        let shown = |iri: &str| prefixes.shorten(&NamedNode::new_unchecked(iri));
+        for (iri, expected) in [
+            ("http://a/x", ":x"),
+            ("http://a/", ":"),
+            ("http://a/b#ä-1", "b:ä-1"),
+            ("http://a/b#x/y", "<http://a/b#x/y>"),
+            ("http://a/x.", "<http://a/x.>"),
+            ("http://a/(x)", "<http://a/(x)>"),
+            ("http://b/x", "<http://b/x>"),
+        ] {
+            assert_eq!(shown(iri), expected);
+        }
+        let cell = |term: Term| cell(Some(&term), &prefixes);
+        let typed = Literal::new_typed_literal("1", NamedNode::new_unchecked("http://a/t"));
+        assert_eq!(cell(typed.into()), "\"1\"^^:t");
+        assert_eq!(cell(Literal::new_simple_literal("x").into()), "x");
+    }
 }

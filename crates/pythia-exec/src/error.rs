@@ -2,7 +2,8 @@
 
 use std::path::PathBuf;
 
-use pythia_sparql::{SparqlError, snippet};
+use pythia_rdf::snippet;
+use pythia_sparql::SparqlError;
 use pythia_store::StoreError;
 
 /// An error of a query or update.

@@ -99,7 +99,7 @@ pub enum ParseError {
     #[error("{0}")]
     Syntax(SyntaxProblem),
     /// A source could not be read, or its compression is broken.
-    #[error("{source_name}: {error} (after {read} bytes{})", place_in_text(*.read, *.text))]
+    #[error("{source_name}: {error}{}", place(*.read, *.text))]
     Io {
         /// The source's name.
         source_name: String,
@@ -148,11 +148,12 @@ pub enum ParseError {
     Sink(#[from] SinkError),
 }
 
-fn place_in_text(read: u64, text: u64) -> String {
-    if read == text {
-        String::new()
-    } else {
-        format!(", {text} of text")
+/// Returns where reading failed; nothing if it failed at the start.
+fn place(read: u64, text: u64) -> String {
+    match (read, text) {
+        (0, _) => String::new(),
+        (read, text) if read == text => format!(" (after {read} bytes)"),
+        (read, text) => format!(" (after {read} bytes, {text} of text)"),
     }
 }
 

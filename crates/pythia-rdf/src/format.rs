@@ -29,6 +29,19 @@ impl Compression {
             _ => None,
         }
     }
+
+    /// Returns the compression of data that starts with these bytes ([`Self::SIGNATURE_BYTES`] are enough).
+    pub fn of_signature(start: &[u8]) -> Self {
+        match start {
+            [0x1f, 0x8b, ..] => Self::Gzip,
+            [b'B', b'Z', b'h', b'1'..=b'9', ..] => Self::Bzip2,
+            [0x28, 0xb5, 0x2f, 0xfd, ..] => Self::Zstd,
+            _ => Self::None,
+        }
+    }
+
+    /// Number of bytes at the start of data that tell its compression.
+    pub const SIGNATURE_BYTES: usize = 4;
 }
 
 /// Detects the format and compression of a file by its name: `data.ttl.gz` is Turtle with gzip.
@@ -99,6 +112,22 @@ mod tests {
         assert_eq!(of("b.pdf"), (None, Compression::None));
         assert_eq!(of("b"), (None, Compression::None));
         assert!(matches!(of("b.jsonld").0, Some(RdfFormat::JsonLd { .. })));
+    }
+
+    #[test]
+    fn first_bytes_tell_the_compression() {
+        assert_eq!(
+            Compression::of_signature(b"\x1f\x8b\x08\x00"),
+            Compression::Gzip
+        );
+        assert_eq!(Compression::of_signature(b"BZh9"), Compression::Bzip2);
+        assert_eq!(
+            Compression::of_signature(b"\x28\xb5\x2f\xfd"),
+            Compression::Zstd
+        );
+        for plain in [b"<a> ".as_slice(), b"BZh ", b"\x1f", b""] {
+            assert_eq!(Compression::of_signature(plain), Compression::None);
+        }
     }
 
     #[test]

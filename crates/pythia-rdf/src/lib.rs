@@ -5,6 +5,7 @@
 //! language tags in their recommended form ([`language`]). [`base`] removes dot segments from base IRIs.
 
 pub mod base;
+mod compress;
 pub mod error;
 pub mod format;
 pub mod id;
@@ -12,18 +13,23 @@ pub mod inline;
 pub mod key;
 pub mod language;
 pub mod parse;
+mod snippet;
 pub mod source;
 mod term_size;
 mod triple_text;
 mod validate;
 pub mod write;
 
+pub use compress::Compressor;
 pub use error::{KeyError, ParseError, SinkError, SyntaxProblem, TermError};
 pub use format::{Compression, RdfFormat};
 pub use id::{TermId, TermKind};
 pub use inline::InlineValue;
 pub use key::{Encoded, OwnedKey, TermKey};
-pub use parse::{CountingSink, ParseOptions, ParseReport, Progress, QuadSink, parse_sources};
+pub use parse::{
+    CountingSink, ParseOptions, ParseReport, Progress, QuadSink, parse_quads, parse_sources,
+};
+pub use snippet::{snippet, snippet_of_line};
 pub use source::Source;
 pub use term_size::{term_text_bytes, triple_text_bytes};
 pub use validate::is_iri;

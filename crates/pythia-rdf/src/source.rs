@@ -78,12 +78,36 @@ impl Source {
         Ok(source)
     }
 
-    /// Returns a source for standard input. The format must be given.
+    /// Returns a source for standard input. The format must be given; the first bytes tell the compression.
     ///
     /// # Errors
-    /// Returns an error if the decompressor cannot be set up.
-    pub fn from_stdin(format: RdfFormat, compression: Compression) -> Result<Self, ParseError> {
-        Self::from_reader("<stdin>".to_owned(), io::stdin(), format, compression)
+    /// Returns an error if the first bytes cannot be read, or if the decompressor cannot be set up.
+    pub fn from_stdin(format: RdfFormat) -> Result<Self, ParseError> {
+        Self::from_stream("<stdin>".to_owned(), io::stdin(), format)
+    }
+
+    /// Returns a source for a stream of bytes, whose first bytes tell the compression. `name` is used in messages.
+    ///
+    /// # Errors
+    /// As [`Self::from_stdin`].
+    pub fn from_stream(
+        name: String,
+        mut reader: impl Read + Send + 'static,
+        format: RdfFormat,
+    ) -> Result<Self, ParseError> {
+        let mut start = Vec::with_capacity(Compression::SIGNATURE_BYTES);
+        let signature = Compression::SIGNATURE_BYTES as u64;
+        if let Err(error) = reader.by_ref().take(signature).read_to_end(&mut start) {
+            return Err(ParseError::Io {
+                source_name: name,
+                read: 0,
+                text: 0,
+                error,
+            });
+        }
+        let compression = Compression::of_signature(&start);
+        let whole = io::Cursor::new(start).chain(reader);
+        Self::from_reader(name, whole, format, compression)
     }
 
     /// Returns a source for any stream of bytes. `name` is used in messages.

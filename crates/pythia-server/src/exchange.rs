@@ -13,7 +13,7 @@ use tokio::sync::Notify;
 
 use crate::admission::{Client, Shed, Slot};
 use crate::auth::{Access, Identity};
-use crate::context::{Dataset, ServerContext, Settings};
+use crate::context::{Dataset, Datasets, ServerContext, Settings};
 use crate::operate::metrics::ShedReason;
 use crate::operate::record::Record;
 use crate::protocol::answer::{Company, Delivery};
@@ -147,6 +147,17 @@ impl FromRequestParts<Arc<ServerContext>> for Exchange {
             (None, Some(name)) => name,
             (None, None) => "",
         };
+        if dataset.is_none() && name.is_none() {
+            let readable = readable(&datasets, &caller);
+            if !readable.is_empty() {
+                let path = parts.uri.path();
+                return Err(HttpError::not_found(format!(
+                    "no dataset is served at {path}, but {}; ask /{}{path}, or set `default = true` for one of them",
+                    named(&readable),
+                    readable[0],
+                )));
+            }
+        }
         let access = caller.identity.access(asked);
         if access.is_none() {
             // The same answer for datasets that do not exist, which must not be revealed.
@@ -168,6 +179,31 @@ impl FromRequestParts<Arc<ServerContext>> for Exchange {
             limits,
             id,
         })
+    }
+}
+
+/// Returns the names of the datasets that the caller may read.
+fn readable(datasets: &Datasets, caller: &Caller) -> Vec<String> {
+    let names = datasets.by_name.keys();
+    let may_read = |name: &&String| !caller.identity.access(name).is_none();
+    names.filter(may_read).cloned().collect()
+}
+
+/// Names datasets in a sentence: `a`, `a and b`, `a, b and c`. Of many, the first ones.
+fn named(datasets: &[String]) -> String {
+    /// Maximum number of datasets that are named.
+    const NAMED_MAX: usize = 20;
+    match datasets {
+        [] => String::new(),
+        [one] => one.clone(),
+        [first @ .., last] if datasets.len() <= NAMED_MAX => {
+            format!("{} and {last}", first.join(", "))
+        }
+        _ => format!(
+            "{} and {} others (see /$/datasets)",
+            datasets[..NAMED_MAX].join(", "),
+            datasets.len() - NAMED_MAX
+        ),
     }
 }
 

@@ -31,5 +31,6 @@ mod workers;
 
 pub use auth::{hash_password, new_token};
 pub use config::Config;
+pub use explore::{Completer, Completions, Suggestion};
 pub use operate::{ServerFile, logging};
 pub use server::{Handle, Server, ServerError};

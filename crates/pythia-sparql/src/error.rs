@@ -1,5 +1,7 @@
 //! Errors of parsing.
 
+use pythia_rdf::snippet;
+
 /// An error in the text of a query or update, or a limit that parsing exceeded.
 ///
 /// Exhaustive, so that the errors of a caller cover every case.
@@ -50,25 +52,4 @@ impl SparqlError {
             _ => None,
         }
     }
-}
-
-/// Returns a line of a text, with a caret under the column. Both count from 1.
-pub fn snippet(text: &str, line: usize, column: usize) -> Option<String> {
-    /// Characters shown before and after the position.
-    const BEFORE: usize = 60;
-    const AFTER: usize = 40;
-    let source = text.split('\n').nth(line - 1)?;
-    let from = (column - 1).saturating_sub(BEFORE);
-    let window: String = source
-        .chars()
-        .skip(from)
-        .take(column + AFTER - from)
-        .map(|c| if c.is_control() { ' ' } else { c })
-        .collect();
-    let number = line.to_string();
-    let (margin, caret) = (" ".repeat(number.len()), " ".repeat(column - 1 - from));
-    Some(format!(
-        "{number} | {}\n{margin} | {caret}^",
-        window.trim_end()
-    ))
 }

@@ -6,7 +6,7 @@ use anyhow::Result;
 use clap::Args;
 use pythia::Position;
 
-use crate::arguments::{human_bytes, human_count};
+use crate::arguments::{counted, human_bytes};
 
 /// Back up a store, even while it is being written to
 ///
@@ -29,12 +29,12 @@ impl Backup {
     pub(crate) fn run(self) -> Result<()> {
         let report = pythia::backup(&self.location, &self.folder)?;
         eprintln!(
-            "copied {} in {} files and {} commits, kept {} in {} files",
+            "copied {} in {} and {}, kept {} in {}",
             human_bytes(report.copied_bytes),
-            human_count(report.copied_files),
-            human_count(report.commits),
+            counted(report.copied_files, "file"),
+            counted(report.commits, "commit"),
             human_bytes(report.kept_bytes),
-            human_count(report.kept_files)
+            counted(report.kept_files, "file")
         );
         match report.last {
             Some(Position(0)) => eprintln!("the store has no commits since it was loaded"),

@@ -9,7 +9,7 @@ use clap::Args;
 use pythia::{ChangesReport, Compacted, MaintenanceOptions, NextStep, OptimizeOptions};
 use serde_json::json;
 
-use crate::arguments::{StoreArguments, bytes, human_bytes, human_count};
+use crate::arguments::{StoreArguments, bytes, counted, human_bytes, human_count};
 
 /// Write the base and all changes as a new base
 ///
@@ -72,8 +72,8 @@ pub(super) fn compact(
     };
     writeln!(
         out,
-        "new base: {} quads, {} in {:.2} s",
-        human_count(compacted.quads),
+        "new base: {}, {} in {:.2} s",
+        counted(compacted.quads, "quad"),
         human_bytes(compacted.bytes),
         started.elapsed().as_secs_f64()
     )?;
@@ -92,33 +92,33 @@ pub(super) fn print_dropped(compacted: &Compacted, out: &mut impl Write) -> Resu
 fn print(report: &ChangesReport, out: &mut impl Write) -> Result<()> {
     writeln!(
         out,
-        "base      {} quads, {}",
-        human_count(report.base_quads),
+        "base      {}, {}",
+        counted(report.base_quads, "quad"),
         human_bytes(report.base_bytes)
     )?;
     for run in &report.runs {
         writeln!(
             out,
-            "run {:<5} level {}, {} added, {} removed, {} new terms, {}",
+            "run {:<5} level {}, {} added, {} removed, {}, {}",
             run.id,
             run.level,
             human_count(run.added),
             human_count(run.removed),
-            human_count(run.terms),
+            counted(run.terms, "new term"),
             human_bytes(run.bytes)
         )?;
     }
     writeln!(
         out,
-        "memory    {} runs, {} changes, {}",
-        report.memory_runs,
-        human_count(report.memory_changes),
+        "memory    {}, {}, {}",
+        counted(report.memory_runs as u64, "run"),
+        counted(report.memory_changes, "change"),
         human_bytes(report.memory_bytes as u64)
     )?;
     writeln!(
         out,
-        "log       {} commits that are only in the log, {}",
-        human_count(report.log_commits),
+        "log       {} only in the log, {}",
+        counted(report.log_commits, "commit"),
         human_bytes(report.log_bytes)
     )?;
     let next = match &report.next {

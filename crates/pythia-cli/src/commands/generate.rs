@@ -12,7 +12,7 @@ use pythia_bench::bsbm as queries;
 use pythia_generate::{Part, Summary, bsbm, graph, people, shapes};
 
 use super::load::Resources;
-use crate::arguments::{LimitArguments, StoreArguments, UseCaseName, human_bytes, human_count};
+use crate::arguments::{LimitArguments, StoreArguments, UseCaseName, counted, human_bytes};
 use crate::exit::UsageError;
 
 /// Generate benchmark data, as N-Triples or directly into a store, and queries on it
@@ -299,8 +299,8 @@ impl Output {
         };
         let seconds = started.elapsed().as_secs_f64();
         eprintln!(
-            "wrote {} triples, {} in {seconds:.2} s",
-            human_count(summary.triples),
+            "wrote {}, {} in {seconds:.2} s",
+            counted(summary.triples, "triple"),
             human_bytes(summary.bytes)
         );
         Ok(())

@@ -9,11 +9,10 @@ use std::time::{Duration, Instant};
 use anyhow::Result;
 use clap::Args;
 use indicatif::{HumanDuration, ProgressBar, ProgressStyle};
-use oxrdf::NamedNode;
-use pythia::{Compression, LoadOptions, LoadProgress, LoadReport, RdfFormat, Source};
+use pythia::{LoadError, LoadOptions, LoadProgress, LoadReport, Source};
 
-use crate::arguments::{bytes, human_bytes, human_count};
-use crate::exit::UsageError;
+use super::input::{Input, print_skipped, show_line};
+use crate::arguments::{bytes, counted, human_bytes, human_count};
 
 /// Load RDF files into a new or existing store
 ///
@@ -21,7 +20,8 @@ use crate::exit::UsageError;
 /// nodes in the files are always new.
 ///
 /// Formats, by file name: .nt .nq .ttl .trig .rdf/.owl/.xml .jsonld, each also with .gz, .bz2 or
-/// .zst. A syntax error names file, line and column, and nothing is loaded.
+/// .zst. A syntax error names file, line and column, and nothing is loaded. Of a folder, all files with such names are
+/// loaded, those of its folders too.
 #[derive(Args)]
 pub(crate) struct Load {
     /// The folder of the store, created if missing
@@ -34,25 +34,8 @@ pub(crate) struct Load {
     )]
     location: Option<PathBuf>,
 
-    /// Files to load; - is standard input (requires --format)
-    #[arg(required = true, value_name = "FILE")]
-    files: Vec<PathBuf>,
-
-    /// Format of all files (nt, nq, ttl, trig, rdf, jsonld) [default: from the file names]
-    #[arg(long, value_parser = format)]
-    format: Option<RdfFormat>,
-
-    /// Load triples into this graph instead of the default graph
-    #[arg(long, value_name = "IRI")]
-    graph: Option<String>,
-
-    /// Base IRI for relative IRIs
-    #[arg(long, value_name = "IRI")]
-    base: Option<String>,
-
-    /// Skip statements with errors, count them and show the first ones
-    #[arg(long)]
-    lenient: bool,
+    #[command(flatten)]
+    input: Input,
 
     #[command(flatten)]
     resources: Resources,
@@ -82,16 +65,11 @@ pub(crate) struct Resources {
     quiet: bool,
 }
 
-fn format(name: &str) -> Result<RdfFormat, String> {
-    pythia_rdf::format::format_from_name(name)
-        .ok_or_else(|| "one of nt, nq, ttl, trig, rdf, jsonld".to_owned())
-}
-
 impl Load {
     pub(crate) fn run(self) -> Result<()> {
-        let sources = self.sources()?;
+        let sources = self.input.sources()?;
         let options = LoadOptions {
-            lenient: self.lenient,
+            lenient: self.input.lenient,
             ..self.resources.options(self.location.as_deref())
         };
         let started = Instant::now();
@@ -99,11 +77,12 @@ impl Load {
             let progress = Arc::new(LoadProgress::default());
             let report = self.resources.with_display(&progress, || {
                 pythia::parse_only(sources, &options, &progress)
-            })?;
+            });
+            let report = report.inspect_err(show_place)?;
             let seconds = started.elapsed().as_secs_f64();
             eprintln!(
-                "parsed {} quads, {} of text in {seconds:.2} s ({:.0} MB/s, {} quads/s)",
-                human_count(report.quads),
+                "parsed {}, {} of text in {seconds:.2} s ({:.0} MB/s, {} quads/s)",
+                counted(report.quads, "quad"),
                 human_bytes(report.bytes),
                 report.bytes as f64 / seconds / 1e6,
                 human_count((report.quads as f64 / seconds) as u64),
@@ -113,36 +92,6 @@ impl Load {
         }
         let location = self.location.as_deref().expect("clap requires it");
         self.resources.load(location, sources, &options)
-    }
-
-    fn sources(&self) -> Result<Vec<Source>> {
-        let graph = match &self.graph {
-            Some(iri) => Some(
-                NamedNode::new(iri)
-                    .map_err(|error| UsageError(format!("--graph is not an IRI: {error}")))?,
-            ),
-            None => None,
-        };
-        let several = self.files.len() > 1;
-        let mut sources = Vec::with_capacity(self.files.len());
-        for (number, file) in self.files.iter().enumerate() {
-            let source = if file.as_os_str() == "-" {
-                let format = self.format.ok_or_else(|| {
-                    UsageError("standard input needs --format, for example --format nt".to_owned())
-                })?;
-                Source::from_stdin(format, Compression::None)?
-            } else {
-                Source::from_path(file, self.format, None)?
-            };
-            let scope = several.then(|| number as u64 + 1);
-            sources.push(
-                source
-                    .with_graph(graph.clone())
-                    .with_base(self.base.clone())
-                    .with_blank_node_scope(scope),
-            );
-        }
-        Ok(sources)
     }
 }
 
@@ -173,7 +122,8 @@ impl Resources {
         let started = Instant::now();
         let report = self.with_display(&progress, || {
             pythia::load(location, sources, options, &progress)
-        })?;
+        });
+        let report = report.inspect_err(show_place)?;
         print_report(&report, started.elapsed());
         Ok(())
     }
@@ -227,16 +177,10 @@ fn show(bar: &ProgressBar, progress: &LoadProgress, started: Instant) {
     }
 }
 
-fn print_skipped(skipped: u64, first: &[pythia_rdf::SyntaxProblem]) {
-    if skipped == 0 {
-        return;
-    }
-    eprintln!("skipped {} statements with errors:", human_count(skipped));
-    for problem in first {
-        eprintln!("  {problem}");
-    }
-    if skipped > first.len() as u64 {
-        eprintln!("  …");
+/// Prints the line of a syntax error.
+fn show_place(error: &LoadError) {
+    if let LoadError::Parse(error) = error {
+        show_line(error);
     }
 }
 
@@ -244,9 +188,9 @@ fn print_report(report: &LoadReport, elapsed: Duration) {
     let seconds = elapsed.as_secs_f64();
     print_skipped(report.skipped, &report.first_skipped);
     eprintln!(
-        "loaded {} quads ({} terms) in {seconds:.2} s, {} quads/s",
-        human_count(report.quads),
-        human_count(report.terms),
+        "loaded {} ({}) in {seconds:.2} s, {} quads/s",
+        counted(report.quads, "quad"),
+        counted(report.terms, "term"),
         human_count((report.quads_read as f64 / seconds) as u64),
     );
     if report.known_quads > 0 {

@@ -46,7 +46,9 @@ const POLL: Duration = Duration::from_millis(200);
 
 impl Log {
     pub(crate) fn run(self) -> Result<()> {
-        let feed = Feed::open(&self.location, self.archive.as_deref())?;
+        let Some(feed) = self.feed()? else {
+            return Ok(());
+        };
         let mut out = BufWriter::new(io::stdout().lock());
         let mut next = match self.since {
             None => Position(self.from.unwrap_or(1)),
@@ -65,6 +67,18 @@ impl Log {
                 return Ok(());
             }
             std::thread::sleep(POLL);
+        }
+    }
+
+    /// Opens the log. A store that was never opened for writing has none: no commits, unless someone makes the first
+    /// while this command follows.
+    fn feed(&self) -> Result<Option<Feed>> {
+        loop {
+            match Feed::open(&self.location, self.archive.as_deref()) {
+                Err(StoreError::NoLog) if self.follow => std::thread::sleep(POLL),
+                Err(StoreError::NoLog) => return Ok(None),
+                feed => return Ok(Some(feed?)),
+            }
         }
     }
 

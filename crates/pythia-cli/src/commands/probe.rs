@@ -12,8 +12,7 @@ use pythia_bench::probe::{self, Options};
 use pythia_io::DirectStorage;
 use serde_json::json;
 
-use crate::arguments::seconds;
-use crate::arguments::{ReportArguments, bytes};
+use crate::arguments::{ReportArguments, bytes, time};
 use crate::exit::{DataError, UsageError};
 use crate::output::{show, show_report};
 
@@ -49,8 +48,8 @@ pub(crate) struct Probe {
     quick: bool,
 
     /// Approximate duration, not counting the creation of the test file [default: 120, quick: 6]
-    #[arg(long, value_name = "SECONDS")]
-    seconds: Option<f64>,
+    #[arg(long, value_name = "TIME", value_parser = time)]
+    seconds: Option<Duration>,
 
     /// Size of the test file, limited to nine tenths of the free space [default: 1G, quick: 256M]
     #[arg(long, value_name = "SIZE", value_parser = bytes)]
@@ -62,8 +61,8 @@ pub(crate) struct Probe {
     pauses: Option<PathBuf>,
 
     /// Pause as long after each run of uFLIP, to see in a trace how long background work takes
-    #[arg(long, value_name = "SECONDS", conflicts_with_all = ["pauses", "energy_trace"])]
-    pause: Option<f64>,
+    #[arg(long, value_name = "TIME", conflicts_with_all = ["pauses", "energy_trace"], value_parser = time)]
+    pause: Option<Duration>,
 
     #[command(flatten)]
     energy: EnergyArguments,
@@ -88,13 +87,13 @@ struct EnergyArguments {
     #[arg(long, value_name = "VOLT", default_value_t = 5.0)]
     supply_volt: f64,
 
-    /// Seconds at the beginning of a trace in which the device was idle
-    #[arg(long, value_name = "SECONDS", default_value_t = 1.0)]
-    idle_seconds: f64,
+    /// Time at the beginning of a trace in which the device was idle
+    #[arg(long, value_name = "TIME", default_value = "1s", value_parser = time)]
+    idle_seconds: Duration,
 
-    /// Time of the last transfer in each trace, in seconds; what follows is background work
-    #[arg(long, value_name = "SECONDS,…", value_delimiter = ',')]
-    io_end: Vec<f64>,
+    /// Time of the last transfer in each trace; what follows is background work
+    #[arg(long, value_name = "TIME,…", value_delimiter = ',', value_parser = time)]
+    io_end: Vec<Duration>,
 
     /// Find the energy of each pattern in one trace of a whole probe: the figures that the probe has
     /// written with --json, with the times of its runs
@@ -104,11 +103,10 @@ struct EnergyArguments {
     /// Time in the trace at which that probe began
     #[arg(
         long,
-        value_name = "SECONDS",
-        default_value_t = 0.0,
-        requires = "probe"
-    )]
-    probe_begin: f64,
+        value_name = "TIME",
+        default_value = "0s",
+        requires = "probe", value_parser = time)]
+    probe_begin: Duration,
 
     /// Value of the parameter in each trace [default: 1,2,3,…]
     #[arg(long, value_name = "VALUE,…", value_delimiter = ',')]
@@ -126,13 +124,13 @@ impl Probe {
             Options::FULL
         };
         if let Some(value) = self.seconds {
-            options.duration = seconds("--seconds", value)?;
+            options.duration = value;
         }
         if options.duration < Duration::from_millis(100) {
-            return Err(UsageError("--seconds is at least 0.1".to_owned()).into());
+            return Err(UsageError("--seconds is at least 100ms".to_owned()).into());
         }
         if let Some(value) = self.pause {
-            options.pauses = Pauses::all(seconds("--pause", value)?.as_secs_f64());
+            options.pauses = Pauses::all(value.as_secs_f64());
         }
         if let Some(path) = &self.pauses {
             let name = path.display();
@@ -171,15 +169,17 @@ impl Probe {
 impl EnergyArguments {
     fn run(&self, json: Option<&Path>) -> Result<()> {
         let count = self.energy_trace.len();
-        for (name, list) in [("--io-end", &self.io_end), ("--parameter", &self.parameter)] {
-            if !list.is_empty() && list.len() != count {
-                let message = format!("{name} has {} values for {count} traces", list.len());
+        for (name, values) in [
+            ("--io-end", self.io_end.len()),
+            ("--parameter", self.parameter.len()),
+        ] {
+            if values != 0 && values != count {
+                let message = format!("{name} has {values} values for {count} traces");
                 return Err(UsageError(message).into());
             }
         }
-        if !(self.shunt_ohm > 0.0 && self.supply_volt > 0.0 && self.idle_seconds >= 0.0) {
-            let message =
-                "--shunt-ohm and --supply-volt must be above 0, --idle-seconds at least 0";
+        if !(self.shunt_ohm > 0.0 && self.supply_volt > 0.0) {
+            let message = "--shunt-ohm and --supply-volt must be above 0";
             return Err(UsageError(message.to_owned()).into());
         }
         if let Some(probe) = &self.probe {
@@ -192,7 +192,10 @@ impl EnergyArguments {
             let name = path.display();
             let trace = read_trace(path)?;
             idle.push((name.to_string(), trace.idle(&self.shunt())));
-            let energy = trace.analyse(&self.shunt(), self.io_end.get(index).copied());
+            let energy = trace.analyse(
+                &self.shunt(),
+                self.io_end.get(index).map(Duration::as_secs_f64),
+            );
             let parameter = self.parameter.get(index).copied();
             let parameter = parameter.unwrap_or(index as f64 + 1.0);
             tails.extend(energy.background_seconds.map(|tail| (parameter, tail)));
@@ -225,8 +228,13 @@ impl EnergyArguments {
         let figures = RecordedProbe::parse(&figures)
             .map_err(|error| DataError(format!("{name}: {error}")))?;
         let (file, trace) = (trace.display().to_string(), read_trace(trace)?);
-        let profile = Profile::new(&trace, &self.shunt(), &figures, self.probe_begin)
-            .map_err(|error| DataError(format!("{file}: {error}")))?;
+        let profile = Profile::new(
+            &trace,
+            &self.shunt(),
+            &figures,
+            self.probe_begin.as_secs_f64(),
+        )
+        .map_err(|error| DataError(format!("{file}: {error}")))?;
         let idle = [(file, trace.idle(&self.shunt()))];
         let tables = [idle_table(&idle)].into_iter().chain(profile.tables());
         let tables: Vec<String> = tables.map(|table| table.text()).collect();
@@ -239,7 +247,7 @@ impl EnergyArguments {
         Shunt {
             ohm: self.shunt_ohm,
             supply_volt: self.supply_volt,
-            idle_seconds: self.idle_seconds,
+            idle_seconds: self.idle_seconds.as_secs_f64(),
         }
     }
 }

@@ -1,5 +1,6 @@
 //! `pythia query`.
 
+use std::ffi::OsString;
 use std::fs::File;
 use std::io::{self, BufWriter, IsTerminal, Read, Write};
 use std::path::{Path, PathBuf};
@@ -11,10 +12,9 @@ use clap::{Args, ValueEnum};
 use pythia::{
     HttpService, PreparedQuery, QueryError, QueryOptions, ResultFormat, Results, write_results,
 };
-use pythia_server::config::parse_time;
 
-use crate::arguments::{LimitArguments, StoreArguments, human_bytes, human_count};
-use crate::table;
+use crate::arguments::{LimitArguments, StoreArguments, counted, human_bytes, time};
+use crate::table::{self, Prefixes};
 
 /// Run a SPARQL query
 ///
@@ -45,7 +45,7 @@ pub(crate) struct Query {
     output: Option<PathBuf>,
 
     /// Show the plan instead of the results; `analyze` also runs the query and adds the cost of
-    /// each part
+    /// each part. A word after it that is no form is the query's file
     #[arg(long, value_enum, value_name = "HOW", num_args = 0..=1, require_equals = true, default_missing_value = "text")]
     explain: Option<Explain>,
 
@@ -60,8 +60,8 @@ pub(crate) struct Query {
     #[arg(long, value_name = "N")]
     max_rows: Option<u64>,
 
-    /// Stop after this time, in seconds or with a unit (500ms, 30s, 5m)
-    #[arg(long, value_name = "TIME", value_parser = parse_time)]
+    /// Stop after this time (500ms, 30s, 5m)
+    #[arg(long, value_name = "TIME", value_parser = time)]
     timeout: Option<Duration>,
 
     /// Make the default graph the union of all graphs, unless the query names its dataset
@@ -74,7 +74,7 @@ pub(crate) struct Query {
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum Format {
+pub(super) enum Format {
     /// Aligned columns
     Table,
     /// SPARQL JSON
@@ -128,7 +128,7 @@ impl Format {
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum Explain {
+pub(super) enum Explain {
     /// The plan, with estimates
     Text,
     /// The plan as JSON
@@ -139,8 +139,30 @@ enum Explain {
     AnalyzeJson,
 }
 
+/// Joins `--explain` and a form after it to one argument. The form is optional, so clap would take any word there
+/// for one, and the name of the query's file too.
+pub(crate) fn join_explain(arguments: impl IntoIterator<Item = OsString>) -> Vec<OsString> {
+    let is_form = |word: &OsString| {
+        let word = word.to_str();
+        word.is_some_and(|word| Explain::from_str(word, false).is_ok())
+    };
+    let mut arguments: Vec<OsString> = arguments.into_iter().collect();
+    let is_query = arguments.get(1).is_some_and(|command| command == "query");
+    let option = arguments
+        .iter()
+        .position(|argument| argument == "--explain");
+    if let Some(option) = option.filter(|_| is_query)
+        && arguments.get(option + 1).is_some_and(is_form)
+    {
+        let form = arguments.remove(option + 1);
+        arguments[option].push("=");
+        arguments[option].push(form);
+    }
+    arguments
+}
+
 impl Explain {
-    fn runs(self) -> bool {
+    pub(super) fn runs(self) -> bool {
         matches!(self, Self::Analyze | Self::AnalyzeJson)
     }
 }
@@ -169,15 +191,15 @@ impl Query {
             return print_plan(&prepared, explain);
         }
         let results = prepared.execute()?;
-        let rows = self.write(results)?;
+        let rows = self.write(results, &text, started)?;
         for warning in prepared.warnings() {
             eprintln!("warning: {warning}");
         }
         if self.stats {
             let total = started.elapsed();
             eprintln!(
-                "{} results in {:.3} ms ({:.3} ms to plan)",
-                human_count(rows),
+                "{} in {:.3} ms ({:.3} ms to plan)",
+                counted(rows, "result"),
                 total.as_secs_f64() * 1e3,
                 planned.as_secs_f64() * 1e3,
             );
@@ -207,13 +229,13 @@ impl Query {
         Ok(match results {
             Results::Graph(_) if terminal => Some(ResultFormat::Turtle),
             Results::Graph(_) => Some(ResultFormat::NTriples),
+            Results::Boolean(_) => None,
             _ if terminal => None,
-            Results::Boolean(_) => Some(ResultFormat::Csv),
             _ => Some(ResultFormat::Tsv),
         })
     }
 
-    fn write(&self, results: Results) -> Result<u64> {
+    fn write(&self, results: Results, text: &str, started: Instant) -> Result<u64> {
         let terminal = self.output.is_none() && io::stdout().is_terminal();
         let format = self.result_format(&results, terminal)?;
         if matches!(format, Some(ResultFormat::Arrow | ResultFormat::Parquet)) && terminal {
@@ -229,16 +251,16 @@ impl Query {
         let out = BufWriter::with_capacity(1 << 16, out);
         let rows = match format {
             Some(format) => write_results(results, format, out)?.rows,
-            None => write_table(results, out)?,
+            None => write_table(results, text, started, out)?,
         };
         if let Some(path) = &self.output {
-            eprintln!("wrote {} results to {}", human_count(rows), path.display());
+            eprintln!("wrote {} to {}", counted(rows, "result"), path.display());
         }
         Ok(rows)
     }
 }
 
-fn print_plan(prepared: &PreparedQuery, explain: Explain) -> Result<()> {
+pub(super) fn print_plan(prepared: &PreparedQuery, explain: Explain) -> Result<()> {
     if explain.runs() {
         write_results_nowhere(prepared.execute()?)?;
     }
@@ -260,12 +282,39 @@ fn write_results_nowhere(results: Results) -> Result<()> {
     Ok(())
 }
 
-/// Writes an aligned table; graphs as Turtle, an ASK's answer as a word.
-fn write_table(results: Results, mut out: impl Write + Send) -> Result<u64> {
+/// Writes results to standard output, as a table if no format is given.
+pub(super) fn show_results(
+    results: Results,
+    format: Option<Format>,
+    text: &str,
+    started: Instant,
+) -> Result<()> {
+    let out = BufWriter::with_capacity(1 << 16, io::stdout());
+    match format.and_then(Format::result_format) {
+        None => drop(write_table(results, text, started, out)?),
+        Some(format) => drop(write_results(results, format, out)?),
+    }
+    Ok(())
+}
+
+/// Writes an aligned table, with the number of rows and the time since the start of the query below it; graphs as Turtle,
+/// an ASK's answer as a word.
+fn write_table(
+    results: Results,
+    text: &str,
+    started: Instant,
+    mut out: impl Write + Send,
+) -> Result<u64> {
     match results {
-        Results::Solutions(solutions) => table::write(solutions, out),
+        Results::Solutions(solutions) => {
+            let rows = table::write(solutions, &Prefixes::of_query(text), &mut out)?;
+            let milliseconds = started.elapsed().as_secs_f64() * 1e3;
+            writeln!(out, "\n{} in {milliseconds:.1} ms", counted(rows, "row"))?;
+            out.flush()?;
+            Ok(rows)
+        }
         Results::Boolean(value) => {
-            writeln!(out, "{}", if value { "yes" } else { "no" })?;
+            writeln!(out, "{value}")?;
             out.flush()?;
             Ok(1)
         }

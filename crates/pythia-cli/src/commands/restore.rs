@@ -8,7 +8,7 @@ use clap::Args;
 use pythia::{Position, RestoreOptions, Until, parse_time};
 use pythia_io::DirectStorage;
 
-use crate::arguments::{human_bytes, human_count};
+use crate::arguments::{counted, human_bytes};
 
 /// Restore a backup, optionally to a given commit or time
 ///
@@ -53,10 +53,10 @@ impl Restore {
         }
         let report = pythia::restore(&self.backup, &self.location, &options)?;
         eprintln!(
-            "restored {} in {} files, and {} commits",
+            "restored {} in {}, and {}",
             human_bytes(report.bytes),
-            human_count(report.files),
-            human_count(report.commits)
+            counted(report.files, "file"),
+            counted(report.commits, "commit")
         );
         if let Some(last) = report.last.filter(|last| last.0 > 0) {
             eprintln!("the store is in the state after commit {last}");

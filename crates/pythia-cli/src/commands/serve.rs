@@ -10,12 +10,12 @@ use std::time::Duration;
 use anyhow::Result;
 use clap::{Args, ValueEnum};
 use pythia_server::config::{
-    Config, ConfigSource, DatasetConfig, Hosts, LogFormat, parse_addresses, parse_time,
+    Config, ConfigSource, DatasetConfig, Hosts, LogFormat, parse_addresses,
 };
 use pythia_server::{Server, logging};
 
 use crate::allocator;
-use crate::arguments::bytes;
+use crate::arguments::{bytes, time};
 use crate::exit::UsageError;
 
 /// Serve stores over HTTP: SPARQL, graphs, and a web page to explore them
@@ -74,7 +74,7 @@ pub(crate) struct Serve {
     query_memory: Option<usize>,
 
     /// Stop queries and updates after this time (for example 30s, 5m) [default: 60s]
-    #[arg(long, value_name = "TIME", value_parser = parse_time)]
+    #[arg(long, value_name = "TIME", value_parser = time)]
     timeout: Option<Duration>,
 
     /// Return at most this many results

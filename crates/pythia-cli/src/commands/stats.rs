@@ -7,7 +7,7 @@ use clap::Args;
 use pythia::{DegreeDistribution, DeviceProfile, End, OrderContents, StoreReport};
 use serde_json::json;
 
-use crate::arguments::{StoreArguments, human_bytes, human_count};
+use crate::arguments::{StoreArguments, counted, human_bytes, human_count};
 
 /// Show statistics of a store: sizes per order, predicates, degrees
 #[derive(Args)]
@@ -104,7 +104,7 @@ type Degrees = [(&'static str, DegreeDistribution)];
 fn named_graphs(report: &StoreReport) -> String {
     let graphs = &report.statistics.graphs;
     let listed = graphs.graphs.iter().filter(|(graph, _)| graph.is_bound());
-    let count = human_count(listed.count() as u64);
+    let count = counted(listed.count() as u64, "named graph");
     match graphs.is_complete() {
         true => count,
         false => format!("more than {count}"),
@@ -121,11 +121,11 @@ fn print_text(
     let s = &report.statistics;
     writeln!(
         out,
-        "{} quads, {} distinct subjects, {} distinct objects, {} predicates, {} named graphs",
-        human_count(s.quads),
-        human_count(s.subjects),
-        human_count(s.objects),
-        human_count(s.predicates.len() as u64),
+        "{}, {}, {}, {}, {}",
+        counted(s.quads, "quad"),
+        counted(s.subjects, "distinct subject"),
+        counted(s.objects, "distinct object"),
+        counted(s.predicates.len() as u64, "predicate"),
         named_graphs(report),
     )?;
     writeln!(out)?;

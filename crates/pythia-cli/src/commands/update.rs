@@ -10,10 +10,9 @@ use pythia::{
     Database, HttpService, Isolation, Loader, Options, QueryOptions, UpdateOptions, UpdateReport,
     WriteOptions,
 };
-use pythia_server::config::parse_time;
 
 use super::query::{point_at, text_of};
-use crate::arguments::{LimitArguments, StoreArguments, human_count};
+use crate::arguments::{LimitArguments, StoreArguments, counted, human_count, time};
 
 /// Change a store with SPARQL Update
 ///
@@ -59,8 +58,8 @@ pub(crate) struct Update {
     #[command(flatten)]
     limits: LimitArguments,
 
-    /// Stop after this time and change nothing, in seconds or with a unit (500ms, 30s, 5m)
-    #[arg(long, value_name = "TIME", value_parser = parse_time)]
+    /// Stop after this time and change nothing (500ms, 30s, 5m)
+    #[arg(long, value_name = "TIME", value_parser = time)]
     timeout: Option<Duration>,
 
     /// Make the default graph of WHERE the union of all graphs, unless USING or WITH names a graph.
@@ -148,19 +147,21 @@ impl Update {
             println!("{report}");
             return;
         }
-        let position = match report.position {
-            Some(position) => format!("commit {position}: "),
-            None => String::new(),
-        };
-        let operations = match report.operations {
-            1 => "1 operation".to_owned(),
-            count => format!("{} operations", human_count(count)),
-        };
-        println!(
-            "{position}{} quads added, {} removed by {operations} in {:.3} ms",
-            human_count(report.added),
-            human_count(report.removed),
-            took.as_secs_f64() * 1e3,
-        );
+        println!("{}", summary(report, took));
     }
+}
+
+/// Says what an update has done.
+pub(super) fn summary(report: &UpdateReport, took: Duration) -> String {
+    let position = match report.position {
+        Some(position) => format!("commit {position}: "),
+        None => String::new(),
+    };
+    format!(
+        "{position}{} added, {} removed by {} in {:.3} ms",
+        counted(report.added, "quad"),
+        human_count(report.removed),
+        counted(report.operations, "operation"),
+        took.as_secs_f64() * 1e3,
+    )
 }

@@ -8,7 +8,7 @@ use clap::Args;
 use pythia::{OptimizeOptions, STORE_FORMATS};
 
 use super::compact::print_dropped;
-use crate::arguments::{StoreArguments, bytes, human_bytes, human_count};
+use crate::arguments::{StoreArguments, bytes, counted, human_bytes};
 
 /// Bring a store to the newest format
 ///
@@ -42,8 +42,8 @@ impl Upgrade {
         };
         writeln!(
             out,
-            "upgraded from format {before} to {newest}: {} quads, {} in {:.2} s",
-            human_count(compacted.quads),
+            "upgraded from format {before} to {newest}: {}, {} in {:.2} s",
+            counted(compacted.quads, "quad"),
             human_bytes(compacted.bytes),
             started.elapsed().as_secs_f64()
         )?;

@@ -9,7 +9,7 @@ use clap::Args;
 use indicatif::{ProgressBar, ProgressStyle};
 use pythia::{Problem, VerifyOptions};
 
-use crate::arguments::{bytes, human_count};
+use crate::arguments::{bytes, counted, human_count};
 use crate::exit::DataError;
 
 /// Check a store: all checksums, the structure of every page, and that all orders hold the same
@@ -62,18 +62,18 @@ impl Verify {
                 false => "",
             };
             return Err(DataError(format!(
-                "{} has {} problems: restore it from a backup, or load the data again{salvage}",
+                "{} has {}: restore it from a backup, or load the data again{salvage}",
                 self.location.display(),
-                human_count(count),
+                counted(count, "problem"),
             ))
             .into());
         }
         writeln!(
             out,
-            "sound: {} quads, {} terms, {} pages verified in {:.2} s",
-            human_count(report.quads),
-            human_count(report.terms),
-            human_count(report.pages),
+            "sound: {}, {}, {} verified in {:.2} s",
+            counted(report.quads, "quad"),
+            counted(report.terms, "term"),
+            counted(report.pages, "page"),
             started.elapsed().as_secs_f64(),
         )?;
         Ok(())

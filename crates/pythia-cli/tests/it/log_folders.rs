@@ -2,20 +2,14 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+use std::process::Output;
 
 use pythia::{Options, WriteOptions};
 
-use crate::support::open_once_unlocked;
+use crate::support::{command, open_once_unlocked};
 
 fn pythia(arguments: &[&str]) -> Output {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_pythia"));
-    for (name, _) in std::env::vars() {
-        if name.starts_with("PYTHIA_") {
-            command.env_remove(name);
-        }
-    }
-    command.args(arguments).output().expect("pythia runs")
+    command(arguments).output().expect("pythia runs")
 }
 
 fn succeeds(arguments: &[&str]) -> String {

@@ -3,8 +3,10 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+use std::process::Output;
 use std::time::{Duration, Instant};
+
+use crate::support::command;
 
 /// The format that the programs of these tests do not know, and the newest that they know.
 const LATER: u32 = KNOWN + 1;
@@ -14,12 +16,9 @@ const LONG: Duration = Duration::from_secs(30);
 
 /// Runs a command, which must end by itself.
 fn pythia(folder: &Path, arguments: &[&str]) -> Output {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_pythia"));
-    for (name, _) in std::env::vars().filter(|(name, _)| name.starts_with("PYTHIA_")) {
-        command.env_remove(name);
-    }
+    let mut command = command(arguments);
+    command.current_dir(folder);
     let piped = std::process::Stdio::piped;
-    command.args(arguments).current_dir(folder);
     let mut child = command
         .stdin(std::process::Stdio::null())
         .stdout(piped())
@@ -106,7 +105,7 @@ fn every_command_refuses_a_store_of_a_later_format_and_changes_nothing() {
         &["upgrade", "-l", "store"],
         &["optimize", "-l", "store"],
         &["optimize", "-l", "store", "--degrees"],
-        &["optimize", "-l", "store", "--drop"],
+        &["optimize", "-l", "store", "--drop", "--all"],
         &["backup", "-l", "store", "backup"],
         &["backup", "-l", "store", "new-backup"],
         &["dump", "-l", "store"],

@@ -2,18 +2,13 @@
 
 use std::fs;
 use std::path::Path;
-use std::process::{Command, Stdio};
+
+use crate::support::command;
 
 /// Runs a command; returns its exit code and what it has printed.
 fn pythia(arguments: &[&str], store: &Path) -> (Option<i32>, String) {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_pythia"));
-    for (name, _) in std::env::vars() {
-        if name.starts_with("PYTHIA_") {
-            command.env_remove(name);
-        }
-    }
-    command.args(arguments).arg("-l").arg(store);
-    let output = command.stdin(Stdio::null()).output().expect("pythia runs");
+    let output = command(arguments).arg("-l").arg(store).output();
+    let output = output.expect("pythia runs");
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
     let printed = text(&output.stdout) + &text(&output.stderr);
     (output.status.code(), printed)

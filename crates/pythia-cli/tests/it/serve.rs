@@ -9,23 +9,13 @@ use std::sync::mpsc::{Receiver, channel};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+use crate::support::command;
+
 /// How long anything may take.
 const LONG: Duration = Duration::from_secs(30);
 
-/// `pythia` with a clean environment.
-fn pythia(arguments: &[&str]) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_pythia"));
-    for (name, _) in std::env::vars() {
-        if name.starts_with("PYTHIA_") || name == "NOTIFY_SOCKET" {
-            command.env_remove(name);
-        }
-    }
-    command.args(arguments).stdin(Stdio::null());
-    command
-}
-
 fn output(arguments: &[&str], variables: &[(&str, &str)]) -> Output {
-    let mut command = pythia(arguments);
+    let mut command = command(arguments);
     command.envs(variables.iter().copied());
     command.output().expect("pythia runs")
 }
@@ -151,7 +141,7 @@ fn a_new_store_is_made_served_and_closed() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let store = path(folder.path(), "new.pythia");
     let arguments = ["serve", "-l", &store, "--bind", ANY_PORT, "--access-log"];
-    let mut serving = Serving::start(&mut pythia(&arguments));
+    let mut serving = Serving::start(&mut command(&arguments));
     let page = format!("open http://{}/ in a browser", serving.address);
     assert!(serving.seen.iter().any(|line| line.contains(&page)));
     assert!(serving.is_ok(&format!("/{ASK}")));
@@ -168,6 +158,35 @@ fn a_new_store_is_made_served_and_closed() {
 }
 
 #[test]
+fn a_server_is_asked_whether_it_is_well() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let store = path(folder.path(), "new.pythia");
+    let serving = Serving::start(&mut command(&["serve", "-l", &store, "--bind", ANY_PORT]));
+    let url = format!("http://{}", serving.address);
+    for (arguments, said) in [
+        (vec!["ping", &url], "healthy\n"),
+        (vec!["ping", "--ready", &url], "ready\n"),
+    ] {
+        let answer = output(&arguments, &[]);
+        assert!(
+            answer.status.success() && text(&answer.stdout) == said,
+            "{answer:?}"
+        );
+    }
+    let not_found = output(&["ping", &format!("{url}/nowhere")], &[]);
+    assert_eq!(not_found.status.code(), Some(1));
+    assert!(
+        text(&not_found.stderr).contains("answers 404"),
+        "{not_found:?}"
+    );
+    serving.signal("TERM");
+    assert!(serving.ends_well());
+    let gone = output(&["ping", &url, "--timeout", "2s"], &[]);
+    assert_eq!(gone.status.code(), Some(1));
+    assert!(text(&gone.stderr).contains("no answer from"), "{gone:?}");
+}
+
+#[test]
 fn indexes_of_a_served_store_are_built_by_its_server() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let store = path(folder.path(), "ds.pythia");
@@ -179,7 +198,7 @@ fn indexes_of_a_served_store_are_built_by_its_server() {
     .expect("written");
     assert!(output(&["load", "-l", &store, &data], &[]).status.success());
     let optimize = |more: &[&str]| output(&[&["optimize", "-l", &store], more].concat(), &[]);
-    let serving = Serving::start(&mut pythia(&["serve", "-l", &store, "--bind", ANY_PORT]));
+    let serving = Serving::start(&mut command(&["serve", "-l", &store, "--bind", ANY_PORT]));
     let file = folder.path().join("ds.pythia/SERVER");
     let left = std::fs::read(&file).expect("the server has written it");
 
@@ -307,7 +326,7 @@ fn a_changed_file_is_taken_over_and_a_wrong_one_is_not() {
         std::fs::write(&file, text).expect("written");
     };
     config(&["a"], "");
-    let mut serving = Serving::start(pythia(&["serve"]).env("PYTHIA_SERVE_CONFIG", &file));
+    let mut serving = Serving::start(command(&["serve"]).env("PYTHIA_SERVE_CONFIG", &file));
     assert!(serving.is_ok(&format!("/a/{ASK}")) && !serving.is_ok(&format!("/b/{ASK}")));
     // The change is seen without being told.
     config(&["a", "b"], "");
@@ -355,7 +374,7 @@ fn systemd_is_told_of_readiness_reloads_life_and_the_end() {
     let socket = UnixDatagram::bind(&address).expect("a socket");
     socket.set_read_timeout(Some(LONG)).expect("a socket");
     let store = path(folder.path(), "store");
-    let mut command = pythia(&["serve", "-l", &store, "--bind", ANY_PORT]);
+    let mut command = command(&["serve", "-l", &store, "--bind", ANY_PORT]);
     command
         .env("NOTIFY_SOCKET", &address)
         .env("WATCHDOG_USEC", "200000");
@@ -405,7 +424,7 @@ fn ask_long(serving: &Serving) -> JoinHandle<String> {
 fn what_runs_too_long_when_the_server_is_stopped_is_cancelled() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let store = path(folder.path(), "store");
-    let mut command = pythia(&[
+    let mut command = command(&[
         "serve",
         "-l",
         &store,
@@ -427,7 +446,7 @@ fn what_runs_too_long_when_the_server_is_stopped_is_cancelled() {
 fn a_second_signal_ends_it_at_once() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let store = path(folder.path(), "store");
-    let mut serving = Serving::start(&mut pythia(&[
+    let mut serving = Serving::start(&mut command(&[
         "serve",
         "-l",
         &store,
@@ -450,7 +469,7 @@ fn a_second_signal_ends_it_at_once() {
 fn slow_queries_are_logged_with_text_and_measured_plan() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let store = path(folder.path(), "store");
-    let mut command = pythia(&[
+    let mut command = command(&[
         "serve",
         "-l",
         &store,
@@ -473,7 +492,7 @@ fn slow_queries_are_logged_with_text_and_measured_plan() {
 fn functions_that_nothing_implements_are_logged_for_queries_and_updates() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let store = path(folder.path(), "store");
-    let mut serving = Serving::start(&mut pythia(&["serve", "-l", &store, "--bind", ANY_PORT]));
+    let mut serving = Serving::start(&mut command(&["serve", "-l", &store, "--bind", ANY_PORT]));
     assert!(serving.is_ok("/query?query=ASK%7BFILTER(%3Curn:q%3E(1))%7D"));
     let line = serving.line_with("nothing implements the function <urn:q>");
     assert!(line.contains("pythia::query"), "{line}");
@@ -526,7 +545,7 @@ fn traces_are_sent_as_children_of_the_client_s() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let store = path(folder.path(), "store");
     let (collector, received) = collector();
-    let mut command = pythia(&["serve", "-l", &store, "--bind", ANY_PORT]);
+    let mut command = command(&["serve", "-l", &store, "--bind", ANY_PORT]);
     command.env(
         "PYTHIA_SERVE_TRACING__ENDPOINT",
         format!("http://{collector}/v1/traces"),

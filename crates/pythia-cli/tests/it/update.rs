@@ -1,37 +1,24 @@
 //! Options of `pythia update`.
 
-use std::process::Command;
+use crate::support::run_with;
 
 const TEXT: &str =
     "INSERT { <http://a> <http://b> 1 } WHERE { FILTER NOT EXISTS { ?x <http://b> 1 } }";
 
-/// Runs a command; returns its exit code and what it has printed.
-fn pythia(arguments: &[&str]) -> (Option<i32>, String) {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_pythia"));
-    let output = command.args(arguments).output().expect("pythia runs");
-    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-    let printed = text(&output.stdout) + &text(&output.stderr);
-    (output.status.code(), printed)
-}
-
 #[test]
 fn an_update_can_be_serializable() {
     let folder = tempfile::tempdir().expect("a folder");
-    let path = |name: &str| {
-        folder
-            .path()
-            .join(name)
-            .to_str()
-            .expect("a name")
-            .to_owned()
-    };
-    let (data, store) = (path("a.nt"), path("store"));
+    let data = folder.path().join("a.nt");
     std::fs::write(&data, "<http://a> <http://b> <http://c> .\n").expect("written");
-    let (code, out) = pythia(&["load", "-l", &store, &data]);
+    let pythia = |arguments: &[&str]| {
+        let outcome = run_with(folder.path(), arguments, b"");
+        (outcome.code, outcome.out + &outcome.err)
+    };
+    let (code, out) = pythia(&["load", "-l", "store", "a.nt"]);
     assert_eq!(code, Some(0), "{out}");
-    let update = |level| pythia(&["update", "-l", &store, "--isolation", level, "-u", TEXT]);
+    let update = |level| pythia(&["update", "-l", "store", "--isolation", level, "-u", TEXT]);
     for (level, expected) in [
-        ("serializable", "1 quads added"),
+        ("serializable", "1 quad added"),
         ("snapshot", "0 quads added"),
     ] {
         let (code, out) = update(level);

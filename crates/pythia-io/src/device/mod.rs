@@ -184,6 +184,11 @@ impl DirectStorage {
         self.folder.path()
     }
 
+    /// Removes the folder, if nothing is in it.
+    pub fn remove_if_empty(&self) {
+        let _ = std::fs::remove_dir(self.root());
+    }
+
     /// Returns the device that the folder is on; `None` if the system does not say.
     pub fn identity(&self) -> Option<DeviceIdentity> {
         DeviceIdentity::of_file(self.folder.file()).ok()

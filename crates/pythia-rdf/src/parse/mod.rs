@@ -24,6 +24,7 @@ mod handles;
 mod json;
 mod lines;
 mod plain_turtle;
+mod quads;
 mod reader;
 mod shared;
 mod sink;
@@ -42,6 +43,7 @@ use oxrdf::NamedNode;
 use crate::error::{ParseError, SyntaxProblem};
 use crate::format::{RdfFormat, is_line_based};
 use crate::source::Source;
+pub use quads::parse_quads;
 use shared::{Shared, Task};
 pub use sink::{CountingSink, QuadSink};
 

@@ -5,12 +5,14 @@
 //! statistics are used.
 
 use std::collections::{HashMap, HashSet};
+use std::ops::Range;
+use std::sync::Arc;
 use std::time::Duration;
 
 use oxrdf::{NamedNode, Term};
 use pythia::completion::{CompletionContext, Expected, SOUGHT};
 use pythia::ids::{QuadPattern, TermId};
-use pythia::{QueryError, well_known_prefixes};
+use pythia::{Database, GraphRules, QueryError, well_known_prefixes};
 use serde::{Deserialize, Serialize};
 
 use super::find::find_ids;
@@ -53,12 +55,49 @@ pub(super) struct Completion {
     items: Vec<Suggestion>,
 }
 
+/// Completes queries on a database, for programs that are no server.
+pub struct Completer {
+    database: Arc<Database>,
+}
+
+/// The suggestions for a part of a text.
+pub struct Completions {
+    /// The part, in bytes.
+    pub span: Range<usize>,
+    /// What may stand there, the most likely first.
+    pub items: Vec<Suggestion>,
+}
+
+impl Completer {
+    /// Completes with the terms of this database.
+    pub fn new(database: Arc<Database>) -> Self {
+        Self { database }
+    }
+
+    /// Returns what may follow at a position of a text, in bytes, within a limit of time.
+    ///
+    /// # Errors
+    /// [`QueryError::Timeout`], and errors of the store.
+    pub fn complete(
+        &self,
+        text: &str,
+        cursor: usize,
+        time: Duration,
+    ) -> Result<Completions, QueryError> {
+        let database = Arc::clone(&self.database);
+        let reader = Reader::new(database, GraphRules::all(), time, Arc::default());
+        suggestions(&reader, text, cursor, USUAL)
+    }
+}
+
 /// A suggestion.
 #[derive(Clone, Debug, Serialize)]
-pub(super) struct Suggestion {
-    pub(super) insert: String,
+pub struct Suggestion {
+    /// The text to insert.
+    pub insert: String,
     pub(super) iri: Option<String>,
-    pub(super) label: Option<String>,
+    /// A name of the thing that it inserts.
+    pub label: Option<String>,
     pub(super) kind: Kind,
     pub(super) count: Option<u64>,
     /// The prefix declaration that the suggestion needs.
@@ -82,6 +121,22 @@ pub(super) fn complete(reader: &Reader, request: &Request) -> Result<Completion,
     let text = &request.query;
     let cursor = byte_of(text, request.cursor);
     let limit = request.limit.unwrap_or(USUAL).min(MOST);
+    let found = suggestions(reader, text, cursor, limit)?;
+    let units = |bytes: usize| text[..bytes].encode_utf16().count();
+    Ok(Completion {
+        from: units(found.span.start),
+        to: units(found.span.end),
+        items: found.items,
+    })
+}
+
+/// Returns at most this many suggestions.
+fn suggestions(
+    reader: &Reader,
+    text: &str,
+    cursor: usize,
+    limit: usize,
+) -> Result<Completions, QueryError> {
     let place = CompletionContext::at(text, cursor);
     let mut items = match place.typed.starts_with(['?', '$']) && place.expected != Expected::Nothing
     {
@@ -89,10 +144,8 @@ pub(super) fn complete(reader: &Reader, request: &Request) -> Result<Completion,
         false => suggest(reader, &place, limit)?,
     };
     items.truncate(limit);
-    let units = |bytes: usize| text[..bytes].encode_utf16().count();
-    Ok(Completion {
-        from: units(place.span.start),
-        to: units(place.span.end),
+    Ok(Completions {
+        span: place.span,
         items,
     })
 }

@@ -39,6 +39,7 @@ use crate::protocol::error::HttpError;
 use crate::protocol::negotiate::negotiate;
 use crate::protocol::parameters::Parameters;
 use crate::protocol::{answer, base_of, not_acceptable, receive};
+pub use complete::{Completer, Completions, Suggestion};
 use graph::Description;
 use node::number;
 use reader::Reader;
@@ -165,10 +166,10 @@ async fn run<T: Send + 'static>(
 ) -> Result<T, HttpError> {
     let turn = exchange.turn(operation, text).await?;
     let cancel = Arc::clone(&turn.listed.activity.cancel);
-    let dataset = Arc::clone(&exchange.dataset);
+    let database = Arc::clone(&exchange.dataset.database);
     let rules = exchange.access.read.clone();
     answer::run(Arc::clone(&cancel), move || {
-        let outcome = work(&Reader::new(dataset, rules, time, cancel));
+        let outcome = work(&Reader::new(database, rules, time, cancel));
         drop(turn);
         outcome
     })

@@ -8,16 +8,16 @@ use std::time::{Duration, Instant};
 
 use oxrdf::{GraphNameRef, Term};
 use pythia::ids::{Component, End, GraphFilter, IdBatch, Order, QuadPattern, QuadScan, TermId};
-use pythia::{GraphRules, PreparedQuery, QueryError, QueryOptions, Results, Snapshot, Solution};
-
-use crate::context::Dataset;
+use pythia::{
+    Database, GraphRules, PreparedQuery, QueryError, QueryOptions, Results, Snapshot, Solution,
+};
 
 /// Memory limit of a query for the page, in bytes.
 const MEMORY_BYTES: usize = 64 << 20;
 
 /// The snapshot, access rules and limits of one request.
 pub(super) struct Reader {
-    dataset: Arc<Dataset>,
+    database: Arc<Database>,
     pub(super) snapshot: Snapshot,
     rules: GraphRules,
     /// Cached answers of [`Self::sees`].
@@ -38,14 +38,14 @@ pub(super) struct Rows<'r> {
 
 impl Reader {
     pub(super) fn new(
-        dataset: Arc<Dataset>,
+        database: Arc<Database>,
         rules: GraphRules,
         timeout: Duration,
         cancel: Arc<AtomicBool>,
     ) -> Self {
         Self {
-            snapshot: dataset.database.snapshot(),
-            dataset,
+            snapshot: database.snapshot(),
+            database,
             rules,
             known: RefCell::default(),
             deadline: Instant::now() + timeout,
@@ -56,7 +56,7 @@ impl Reader {
     /// Returns a reader for a part of the work, with at most this much time.
     pub(super) fn within(&self, time: Duration) -> Self {
         Self {
-            dataset: Arc::clone(&self.dataset),
+            database: Arc::clone(&self.database),
             snapshot: self.snapshot.clone(),
             rules: self.rules.clone(),
             known: self.known.clone(),
@@ -257,7 +257,7 @@ impl Reader {
             visible: self.rules.clone(),
             ..QueryOptions::default()
         };
-        self.dataset.database.prepare(text, &options)
+        self.database.prepare(text, &options)
     }
 }
 

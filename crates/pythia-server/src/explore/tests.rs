@@ -62,7 +62,12 @@ impl Store {
 
     fn reader(&self, rules: GraphRules) -> Reader {
         let time = Duration::from_secs(60);
-        Reader::new(Arc::clone(&self.dataset), rules, time, Arc::default())
+        Reader::new(
+            Arc::clone(&self.dataset.database),
+            rules,
+            time,
+            Arc::default(),
+        )
     }
 
     fn all(&self) -> Reader {

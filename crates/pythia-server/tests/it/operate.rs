@@ -313,6 +313,10 @@ fn a_new_configuration_is_taken_over_as_a_whole_or_not_at_all() {
     let bind = "bind = \"127.0.0.1:0\"\n";
     let served = from_file(folder.path(), &format!("{bind}{}", datasets(&["a", "b"])));
     assert_eq!(served.get("/a/query?query=ASK%20%7B%7D", &[]).status, 200);
+    let unnamed = served.get("/query?query=ASK%20%7B%7D", &[]);
+    assert_eq!(unnamed.status, 404);
+    let said = "no dataset is served at /query, but a and b; ask /a/query";
+    assert!(unnamed.text().contains(said), "{}", unnamed.text());
     let reload = || served.send("POST", "/$/reload", &[], b"");
 
     let text = format!("{bind}{}[limits]\nurl_size = 100\n", datasets(&["b", "c"]));

@@ -3,14 +3,14 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use pythia_io::{DirectStorage, system};
+use pythia_io::{DirectStorage, Storage, system};
 use pythia_rdf::Source;
 
 use super::{OpenOptions, Store};
 use crate::device;
 use crate::folders::check_no_log;
 use crate::load::{LoadError, LoadOptions, LoadProgress, LoadReport, load, page_sizes};
-use crate::locks::StoreLock;
+use crate::locks::{LOCK_NAME, StoreLock};
 use crate::manifest::Manifest;
 use crate::write::WriteOptions;
 
@@ -32,12 +32,30 @@ pub fn load_into(
     options: &LoadOptions,
     progress: &Arc<LoadProgress>,
 ) -> Result<LoadReport, LoadError> {
+    let is_new = !path.exists();
     let storage = DirectStorage::open(path, true)?;
     if has_quads(&storage)? {
         return load_onto(storage, sources, options, progress);
     }
+    let storage = Arc::new(storage);
     let _lock = StoreLock::exclusive(&storage)?;
-    let known = device::read(&storage).filter(|device| device.identity == storage.identity());
+    let loaded = load_first(&storage, sources, options, progress);
+    if loaded.is_err() && is_new {
+        // A folder that was made for nothing would be taken for a store, or for a mistake.
+        let _ = storage.remove(LOCK_NAME);
+        storage.remove_if_empty();
+    }
+    loaded
+}
+
+/// Loads the sources into a store without quads, which is locked.
+fn load_first(
+    storage: &Arc<DirectStorage>,
+    sources: Vec<Source>,
+    options: &LoadOptions,
+    progress: &Arc<LoadProgress>,
+) -> Result<LoadReport, LoadError> {
+    let known = device::read(&**storage).filter(|device| device.identity == storage.identity());
     let segment = options
         .segment
         .unwrap_or_else(|| page_sizes(&known.unwrap_or_default()));
@@ -45,17 +63,16 @@ pub fn load_into(
         segment: Some(segment),
         ..options.clone()
     };
-    let storage = Arc::new(storage);
-    check_no_log(&(Arc::<DirectStorage>::clone(&storage) as _))?;
+    check_no_log(&(Arc::clone(storage) as _))?;
     let report = load(
-        Arc::<DirectStorage>::clone(&storage),
+        Arc::<DirectStorage>::clone(storage),
         sources,
         &options,
         progress,
     )?;
-    if let Some(manifest) = Manifest::read(&*storage)? {
+    if let Some(manifest) = Manifest::read(&**storage)? {
         // Measures the device, unless that was done before, and keeps the result.
-        device::of_store(&storage, &manifest);
+        device::of_store(storage, &manifest);
     }
     Ok(report)
 }

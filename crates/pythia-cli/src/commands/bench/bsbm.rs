@@ -155,8 +155,8 @@ impl Bsbm {
             drill_down: !self.no_drill_down,
             seed: self.seed,
             redraws: self.redraws,
-            budget: self.systems.budget()?,
-            timeout: self.systems.timeout()?,
+            budget: self.systems.seconds,
+            timeout: self.systems.timeout,
         })
     }
 }

@@ -66,8 +66,8 @@ impl Endpoints {
             clients: self.clients.clone(),
             rounds: self.rounds,
             warm_up: self.warm_up,
-            budget: self.systems.budget()?,
-            timeout: self.systems.timeout()?,
+            budget: self.systems.seconds,
+            timeout: self.systems.timeout,
         };
         let database = self.store.open(&self.limits)?;
         let systems = self.systems.systems(&database, &[])?;

@@ -1,12 +1,13 @@
 //! `pythia bench kills`, `power-cuts`, `syscalls` and `damages`: tests for data loss after faults.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use anyhow::{Context, Result};
 use clap::Args;
 use pythia_bench::faults::{self, Campaign, FailedRound, Rounds};
 
-use crate::arguments::seconds;
+use crate::arguments::time;
 use crate::exit::UsageError;
 
 /// The rounds of a campaign to run, and their folder.
@@ -105,8 +106,8 @@ pub(super) struct Kills {
     clients: usize,
 
     /// Maximum lifetime of most processes; one in ten lives up to three times as long
-    #[arg(long, default_value_t = 0.2, value_name = "SECONDS")]
-    life: f64,
+    #[arg(long, default_value = "200ms", value_name = "TIME", value_parser = time)]
+    life: Duration,
 
     /// Run as the process that is killed, in this folder
     #[arg(long, hide = true)]
@@ -121,12 +122,14 @@ impl Kills {
         let campaign = faults::kills::Kills {
             program: this_program()?,
             clients: self.clients,
-            life: seconds("--life", self.life)?,
+            life: self.life,
             http_every: self.http_every,
         };
         let command = format!(
-            "kills --http-every {} --clients {} --life {}",
-            self.http_every, self.clients, self.life
+            "kills --http-every {} --clients {} --life {}s",
+            self.http_every,
+            self.clients,
+            self.life.as_secs_f64()
         );
         self.which.run(&command, &campaign, self.rounds)
     }

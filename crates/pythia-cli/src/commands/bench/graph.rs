@@ -1,12 +1,13 @@
 //! `pythia bench graph`: the custom graph benchmark of the Pythia paper.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use anyhow::Result;
 use clap::Args;
 use pythia_bench::graph;
 
-use crate::arguments::{ReportArguments, bytes, seconds};
+use crate::arguments::{ReportArguments, bytes, time};
 use crate::exit::UsageError;
 use crate::output::show_report;
 
@@ -73,8 +74,8 @@ pub(super) struct Graph {
     paper_scale: bool,
 
     /// Duration of each measurement
-    #[arg(long, value_name = "SECONDS", default_value_t = 0.2)]
-    seconds: f64,
+    #[arg(long, value_name = "TIME", default_value = "200ms", value_parser = time)]
+    seconds: Duration,
 
     /// Seed of the graph and the walks
     #[arg(long, default_value_t = 1)]
@@ -96,10 +97,7 @@ impl Graph {
             let message = "--clients, --path-length: each number is 1 to 4096".to_owned();
             return Err(UsageError(message).into());
         }
-        let measured = match &self.folder {
-            Some(_) => Some(seconds("--seconds", self.seconds)?),
-            None => None,
-        };
+        let measured = self.folder.is_some().then_some(self.seconds);
         let options = graph::Options {
             page_bytes: self.page,
             clients: self.clients,

@@ -1,12 +1,13 @@
 //! `pythia bench hops`: a store's hops and frontiers compared with the device's reads.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use anyhow::Result;
 use clap::Args;
 use pythia_bench::hops;
 
-use crate::arguments::{StoreArguments, seconds};
+use crate::arguments::{StoreArguments, time};
 use crate::output::show;
 
 /// Measure a store's cold hops and frontiers, and compare them with the device's reads
@@ -29,8 +30,8 @@ pub(super) struct Hops {
     rounds: usize,
 
     /// Duration of each part of a round
-    #[arg(long, value_name = "SECONDS", default_value_t = 0.25)]
-    seconds: f64,
+    #[arg(long, value_name = "TIME", default_value = "250ms", value_parser = time)]
+    seconds: Duration,
 
     /// Number of nodes of a frontier [default: a twentieth of the number of pages]
     #[arg(long, value_name = "N")]
@@ -53,7 +54,7 @@ impl Hops {
     pub(super) fn run(self) -> Result<()> {
         let options = hops::Options {
             rounds: self.rounds.max(1),
-            part: seconds("--seconds", self.seconds)?,
+            part: self.seconds,
             frontier: self.frontier,
             use_fio: !self.no_fio,
             seed: self.seed,

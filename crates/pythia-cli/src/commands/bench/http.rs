@@ -3,12 +3,13 @@
 use std::fs;
 use std::net::ToSocketAddrs;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use anyhow::{Context, Result};
 use clap::Args;
 use pythia_bench::http;
 
-use crate::arguments::seconds;
+use crate::arguments::time;
 use crate::exit::UsageError;
 use crate::output::show;
 
@@ -40,13 +41,13 @@ pub(super) struct Http {
     #[arg(long, value_name = "NUMBER")]
     rate: Option<f64>,
 
-    /// Duration of the test, in seconds
-    #[arg(long, default_value_t = 10.0)]
-    seconds: f64,
+    /// Duration of the test
+    #[arg(long, default_value = "10s", value_name = "TIME", value_parser = time)]
+    seconds: Duration,
 
     /// Time after which a request without an answer has failed
-    #[arg(long, default_value_t = 30.0, value_name = "SECONDS")]
-    patience: f64,
+    #[arg(long, default_value = "30s", value_name = "TIME", value_parser = time)]
+    patience: Duration,
 
     /// Seed of random choices
     #[arg(long, default_value_t = 1)]
@@ -70,8 +71,8 @@ impl Http {
             dataset: path.trim_end_matches('/').to_owned(),
             connections: self.connections,
             rate: self.rate,
-            time: seconds("--seconds", self.seconds)?,
-            patience: seconds("--patience", self.patience)?,
+            time: self.seconds,
+            patience: self.patience,
             seed: self.seed,
         };
         let text = fs::read_to_string(&self.file)

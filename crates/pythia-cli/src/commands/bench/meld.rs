@@ -1,12 +1,13 @@
 //! `pythia bench meld`: optimistic transactions over a shared log, as in Hyder.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use anyhow::{Context, Result};
 use clap::Args;
 use pythia_bench::meld::{self, Shape};
 
-use crate::arguments::seconds;
+use crate::arguments::time;
 use crate::exit::UsageError;
 use crate::output::show;
 
@@ -63,8 +64,8 @@ pub(super) struct Meld {
     behind: u64,
 
     /// Duration of each measurement of the single writer
-    #[arg(long, default_value_t = 1.0, value_name = "SECONDS")]
-    seconds: f64,
+    #[arg(long, default_value = "1s", value_name = "TIME", value_parser = time)]
+    seconds: Duration,
 
     /// Seed of the transactions' items
     #[arg(long, default_value_t = 1)]
@@ -88,7 +89,7 @@ impl Meld {
             executors: self.executors.into_iter().map(usize::from).collect(),
             transactions: self.transactions,
             behind: self.behind,
-            time: seconds("--seconds", self.seconds)?,
+            time: self.seconds,
             seed: self.seed,
         };
         options

@@ -1,12 +1,13 @@
 //! `pythia bench operators`: database operators for flash.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use anyhow::{Context, Result};
 use clap::{Args, ValueEnum};
 use pythia_bench::operators::{self, Part};
 
-use crate::arguments::{ReportArguments, bytes, seconds};
+use crate::arguments::{ReportArguments, bytes, time};
 use crate::exit::UsageError;
 use crate::output::show_report;
 
@@ -47,8 +48,8 @@ pub(super) struct Operators {
     rounds: u16,
 
     /// Duration of each of the 25 streams of the device's own reads
-    #[arg(long, value_name = "SECONDS", default_value_t = 0.1)]
-    device_seconds: f64,
+    #[arg(long, value_name = "TIME", default_value = "100ms", value_parser = time)]
+    device_seconds: Duration,
 
     /// Size of the relation to scan
     #[arg(long, value_name = "SIZE", value_parser = bytes, default_value = "512M")]
@@ -113,7 +114,7 @@ impl Operators {
     }
 
     fn options(&self, folder: PathBuf) -> Result<operators::Options> {
-        if self.device_seconds <= 0.0 {
+        if self.device_seconds.is_zero() {
             let message = "--device-seconds: the device is measured for some time";
             return Err(UsageError(message.to_owned()).into());
         }
@@ -121,7 +122,7 @@ impl Operators {
             folder,
             parts: self.parts.iter().copied().map(Into::into).collect(),
             rounds: self.rounds.into(),
-            device_time: seconds("--device-seconds", self.device_seconds)?,
+            device_time: self.device_seconds,
             scan_bytes: self.scan_size as u64,
             products: self.products.into(),
             join_rows: self.join_rows as usize,

@@ -1,13 +1,14 @@
 //! `pythia bench pages`: ways of rewriting pages on a device.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use anyhow::Result;
 use clap::Args;
 use pythia_bench::updates::pages;
 
 use super::amplification::Places;
-use crate::arguments::bytes;
+use crate::arguments::{bytes, time};
 use crate::output::show;
 
 /// Rewrite random pages of a file in place, appended to a log, and with cold pages packed apart
@@ -39,8 +40,8 @@ pub(super) struct Pages {
     places: Vec<Places>,
 
     /// Duration of each of the measurements: three for each of the places
-    #[arg(long, default_value_t = 20.0)]
-    seconds: f64,
+    #[arg(long, default_value = "20s", value_name = "TIME", value_parser = time)]
+    seconds: Duration,
 
     /// Write all figures as JSON; - is standard output, instead of the table
     #[arg(long, value_name = "FILE")]
@@ -55,7 +56,7 @@ impl Pages {
             page_bytes: self.page,
             fill_percent: self.fill,
             places: self.places.into_iter().map(Into::into).collect(),
-            seconds: self.seconds,
+            seconds: self.seconds.as_secs_f64(),
         };
         let report = pages::run(&options, |line| eprintln!("{line}"))?;
         let json = serde_json::to_value(&report)?;

@@ -2,13 +2,14 @@
 
 use std::fs;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use anyhow::{Context, Result};
 use clap::Args;
 use pythia_bench::queries;
 use pythia_bench::timed::Output;
 
-use crate::arguments::{LimitArguments, StoreArguments, seconds};
+use crate::arguments::{LimitArguments, StoreArguments, time};
 use crate::output::show;
 
 /// Time each query of a file: one JSON object per line, with "id", "template" and "query"
@@ -28,13 +29,13 @@ pub(super) struct Queries {
     #[arg(long, default_value_t = 10)]
     runs: u32,
 
-    /// Start no further round after this many seconds
-    #[arg(long, value_name = "SECONDS")]
-    seconds: Option<f64>,
+    /// Start no further round after this time (30s, 500ms)
+    #[arg(long, value_name = "TIME", value_parser = time)]
+    seconds: Option<Duration>,
 
-    /// Stop a query after this many seconds
-    #[arg(long, value_name = "SECONDS")]
-    timeout: Option<f64>,
+    /// Stop a query after this time
+    #[arg(long, value_name = "TIME", value_parser = time)]
+    timeout: Option<Duration>,
 
     /// Also serialize the results in memory as SPARQL JSON (graphs: N-Triples), as a server would
     #[arg(long)]
@@ -59,8 +60,8 @@ impl Queries {
         let list = queries::read(&text).with_context(|| self.file.display().to_string())?;
         let options = queries::Options {
             runs: self.runs,
-            budget: self.seconds.map(|s| seconds("--seconds", s)).transpose()?,
-            timeout: self.timeout.map(|t| seconds("--timeout", t)).transpose()?,
+            budget: self.seconds,
+            timeout: self.timeout,
             output: if self.serialize {
                 Output::Serialized
             } else {

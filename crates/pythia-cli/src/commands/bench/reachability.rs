@@ -1,12 +1,13 @@
 //! `pythia bench reachability`: paths between two known ends, with and without labels.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use anyhow::Result;
 use clap::Args;
 use pythia_bench::reachability;
 
-use crate::arguments::{StoreArguments, bytes};
+use crate::arguments::{StoreArguments, bytes, time};
 use crate::output::show;
 
 /// Compare searches with reachability labels for paths of one predicate between two known ends
@@ -41,11 +42,10 @@ pub(super) struct Reachability {
     /// With --online: duration of the measurement
     #[arg(
         long,
-        value_name = "SECONDS",
-        default_value_t = 60.0,
-        requires = "online"
-    )]
-    seconds: f64,
+        value_name = "TIME",
+        default_value = "60s",
+        requires = "online", value_parser = time)]
+    seconds: Duration,
 
     /// Write the report as JSON to a file, or to standard output if it is "-"
     #[arg(long, value_name = "FILE")]
@@ -62,7 +62,7 @@ impl Reachability {
             memory_bytes: self.memory,
         };
         if self.online {
-            let report = reachability::run_online(&options, self.seconds)?;
+            let report = reachability::run_online(&options, self.seconds.as_secs_f64())?;
             let json = serde_json::to_value(&report)?;
             return show(self.json.as_deref(), &report.text(), json);
         }

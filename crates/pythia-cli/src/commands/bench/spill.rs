@@ -1,12 +1,13 @@
 //! `pythia bench spill`: more rows than fit into memory.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use anyhow::{Context, Result};
 use clap::Args;
 use pythia_bench::spill;
 
-use crate::arguments::{LimitArguments, SMALL_CACHE, human_count, seconds};
+use crate::arguments::{LimitArguments, SMALL_CACHE, human_count, time};
 use crate::output::show;
 
 /// Sort, group, deduplicate and join more rows than fit into memory
@@ -25,8 +26,8 @@ pub(super) struct Spill {
     rows: u64,
 
     /// Stop with an error if an operator takes longer than this
-    #[arg(long, value_name = "SECONDS")]
-    timeout: Option<f64>,
+    #[arg(long, value_name = "TIME", value_parser = time)]
+    timeout: Option<Duration>,
 
     /// Write all figures as JSON; - is standard output, instead of the table
     #[arg(long, value_name = "FILE")]
@@ -37,7 +38,7 @@ impl Spill {
     pub(super) fn run(self) -> Result<()> {
         let options = spill::Options {
             rows: self.rows,
-            timeout: self.timeout.map(|t| seconds("--timeout", t)).transpose()?,
+            timeout: self.timeout,
         };
         let folder = match &self.limits.spill_folder {
             Some(folder) => tempfile::tempdir_in(folder),

@@ -8,7 +8,7 @@ use clap::Args;
 use pythia::Database;
 use pythia_bench::system::{Endpoint, System};
 
-use crate::arguments::seconds;
+use crate::arguments::time;
 use crate::exit::UsageError;
 
 /// The systems to measure.
@@ -24,26 +24,16 @@ pub(super) struct SystemArguments {
     endpoints_only: bool,
 
     /// Time limit of a query
-    #[arg(long, value_name = "SECONDS", default_value_t = 60.0)]
-    timeout: f64,
+    #[arg(long, value_name = "TIME", default_value = "60s", value_parser = time)]
+    pub(super) timeout: Duration,
 
     /// Give a system no further turn with the same number of clients after this time, if it has had
     /// one
-    #[arg(long, value_name = "SECONDS")]
-    seconds: Option<f64>,
+    #[arg(long, value_name = "TIME", value_parser = time)]
+    pub(super) seconds: Option<Duration>,
 }
 
 impl SystemArguments {
-    /// Returns the time limit of a query.
-    pub(super) fn timeout(&self) -> Result<Duration> {
-        seconds("--timeout", self.timeout)
-    }
-
-    /// Returns the time of a system's turns.
-    pub(super) fn budget(&self) -> Result<Option<Duration>> {
-        self.seconds.map(|s| seconds("--seconds", s)).transpose()
-    }
-
     /// Returns the systems in the order of the report. `updates` are the URLs for updates of some endpoints.
     pub(super) fn systems<'d>(
         &self,
@@ -52,7 +42,7 @@ impl SystemArguments {
     ) -> Result<Vec<System<'d>>> {
         let updates = updates.iter().map(|one| named(one, "--update-endpoint"));
         let mut updates: BTreeMap<&str, &str> = updates.collect::<Result<_>>()?;
-        let timeout = self.timeout()?;
+        let timeout = self.timeout;
         let mut systems = Vec::new();
         if !self.endpoints_only {
             systems.push(System::in_process("pythia", database, timeout));

@@ -1,6 +1,7 @@
 //! `pythia bench updates`: the cost of durable commits, and of changes to scans and queries.
 
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use anyhow::{Context, Result};
 use clap::Args;
@@ -8,7 +9,7 @@ use pythia_bench::queries::{self, NamedQuery};
 use pythia_bench::updates::{load, log, store};
 
 use super::masm::MasmArguments;
-use crate::arguments::{bytes, seconds};
+use crate::arguments::{bytes, time};
 use crate::output::show;
 
 /// Measure commits by many clients, and scans and queries on a store that changes
@@ -53,8 +54,8 @@ pub(super) struct Updates {
     replay: usize,
 
     /// Duration of each measurement
-    #[arg(long, default_value_t = 2.0, value_name = "SECONDS")]
-    seconds: f64,
+    #[arg(long, default_value = "2s", value_name = "TIME", value_parser = time)]
+    seconds: Duration,
 
     /// Use copies of this store, instead of measuring only the log
     #[arg(long, value_name = "STORE")]
@@ -126,7 +127,7 @@ impl Updates {
             clients: self.clients,
             payload_bytes: self.payload,
             folders: self.folders,
-            time: seconds("--seconds", self.seconds)?,
+            time: self.seconds,
             modelled: self
                 .devices
                 .into_iter()
@@ -147,7 +148,7 @@ impl Updates {
         let options = store::Options {
             store: path.to_owned(),
             commits: self.clients.iter().flat_map(pairs).collect(),
-            time: seconds("--seconds", self.seconds)?,
+            time: self.seconds,
             cache_bytes: self.cache,
         };
         store::run(folder, &options, |line| eprintln!("{line}"))

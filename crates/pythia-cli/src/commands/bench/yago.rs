@@ -1,11 +1,13 @@
 //! `pythia bench yago`: the experiment of the Pythia paper on YAGO.
 
+use std::time::Duration;
+
 use anyhow::Result;
 use clap::{Args, ValueEnum};
 use pythia_bench::files::bytes_by_name;
 use pythia_bench::yago;
 
-use crate::arguments::{LimitArguments, ReportArguments, StoreArguments, seconds};
+use crate::arguments::{LimitArguments, ReportArguments, StoreArguments, time};
 use crate::exit::UsageError;
 use crate::output::show_report;
 
@@ -27,8 +29,8 @@ pub(super) struct Yago {
     limits: LimitArguments,
 
     /// Duration for each number of clients
-    #[arg(long, value_name = "SECONDS", default_value_t = 5.0)]
-    seconds: f64,
+    #[arg(long, value_name = "TIME", default_value = "5s", value_parser = time)]
+    seconds: Duration,
 
     /// Numbers of clients
     #[arg(
@@ -89,7 +91,7 @@ impl Yago {
             limits: self.limits.options(self.store.cache),
         });
         let options = yago::Options {
-            step: seconds("--seconds", self.seconds)?,
+            step: self.seconds,
             cold: self.cold.map(|cold| match cold {
                 Cold::Step => yago::Cold::Step,
                 Cold::Query => yago::Cold::Query,

@@ -61,9 +61,13 @@ pub(crate) struct Optimize {
     #[arg(long, requires = "advise", conflicts_with = "drop")]
     apply: bool,
 
-    /// Drop the named indexes instead of building them, or all if none is named
+    /// Drop the named indexes instead of building them
     #[arg(long)]
     drop: bool,
+
+    /// With --drop: drop all indexes
+    #[arg(long, requires = "drop", conflicts_with_all = ["reachability", "cache_attribute", "degrees"])]
+    all: bool,
 
     /// Memory for building, a hard limit (for example 512M); a server takes its `compaction_memory`
     #[arg(long, env = "PYTHIA_MEMORY", value_name = "SIZE", value_parser = bytes, default_value = "1G")]
@@ -80,6 +84,10 @@ impl Optimize {
                 return Ok(());
             }
             advised.into_iter().for_each(|advised| named.add(advised));
+        }
+        if self.drop && !self.all && named.is_empty() {
+            let message = "--drop needs the indexes to drop, for example --degrees, or --all";
+            return Err(UsageError(message.to_owned()).into());
         }
         let is_change = self.drop || !named.is_empty();
         if is_change && let Some(server) = StoreServer::of(&self.location)? {

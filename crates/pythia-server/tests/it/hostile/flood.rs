@@ -197,7 +197,8 @@ fn streams_that_are_cancelled_at_once_end_their_connection() {
     let mut headers = vec![0x82, 0x86, 0x84, 0x41, 9];
     headers.extend(b"localhost");
     let mut sent = 0;
-    for stream in (1..200_000).step_by(2) {
+    // More than the buffers of a connection hold: the kernel takes some megabytes before the server reads any.
+    for stream in (1..4_000_000).step_by(2) {
         let mut bytes = frame(1, 0x5, stream, &headers);
         bytes.extend(frame(3, 0, stream, &8_u32.to_be_bytes()));
         if connection.write_all(&bytes).is_err() {
@@ -205,7 +206,7 @@ fn streams_that_are_cancelled_at_once_end_their_connection() {
         }
         sent += 1;
     }
-    assert!(sent < 100_000, "all streams were taken");
+    assert!(sent < 2_000_000, "all streams were taken");
     assert_alive(&served, "rapid resets");
 }
 
