@@ -16,6 +16,7 @@ use super::exists::Exists;
 use super::inside::{Tested, Together};
 use super::lateral::template::template;
 use super::node::{SolutionExec, nodes};
+use super::readable::{Names, listed, named};
 use super::templates::Template;
 use crate::explain::{Explainer, PlanNode, Reordered};
 use crate::plan::Operator;
@@ -33,7 +34,15 @@ pub fn explain(plan: &dyn ExecutionPlan, query: &QueryContext) -> PlanNode {
     let explainer = query.explainer();
     let mut node = Explaining { query, explainer }.node(plan);
     node.compare_estimates();
+    Names::of(plan).put_into(&mut node);
     node
+}
+
+/// Returns the variables of the first input of a node, one for each column.
+fn inputs_variables(plan: &dyn ExecutionPlan) -> &[Variable] {
+    let first = plan.children().into_iter().next();
+    let first = first.and_then(|input| input.downcast_ref::<SolutionExec>());
+    first.map_or(&[], SolutionExec::variables)
 }
 
 /// Properties of the solutions before a step.
@@ -81,13 +90,33 @@ impl Explaining<'_> {
                     .map_or(&pattern.steps, |changed| &changed.steps);
                 self.add_to(steps, &mut node.steps, &pattern.slots, known);
             }
-            Operator::Lateral(lateral) => node.steps = self.of_lateral(lateral),
-            Operator::EachGraph(each) => node.steps.extend(self.of_each_graph(each)),
+            Operator::Aggregation(aggregation) => {
+                let variables = inputs_variables(plan);
+                let keys = aggregation.keys.iter().flatten();
+                let keys = listed(keys.filter_map(|key| variables.get(*key)));
+                let results = solutions.variables().iter().skip(aggregation.keys.len());
+                let named = results.map(|result| named(result).then_some(result));
+                node.detail = aggregation.describe_by(&keys, named);
+            }
+            Operator::Project(_) => {
+                node.detail = format!("[{}]", listed(solutions.variables().iter()))
+            }
             Operator::HashJoin(join) => {
+                let variables = inputs_variables(plan);
+                let names = |keys: &[(usize, usize)]| {
+                    listed(keys.iter().filter_map(|(left, _)| variables.get(*left)))
+                };
+                node.detail = format!("on [{}]", names(&join.keys));
+                if !join.maybe.is_empty() {
+                    node.detail
+                        .push_str(&format!(" compatible [{}]", names(&join.maybe)));
+                }
                 if let JoinKind::Left(Some(condition)) = &join.kind {
                     self.add_tests(condition, &mut node, 1.0, &|_| true);
                 }
             }
+            Operator::Lateral(lateral) => node.steps = self.of_lateral(lateral),
+            Operator::EachGraph(each) => node.steps.extend(self.of_each_graph(each)),
             Operator::Sort(sort) => {
                 for key in &sort.keys {
                     self.add_tests(&key.expression, &mut node, 1.0, &|_| true);

@@ -37,6 +37,7 @@ mod pipeline;
 mod probe;
 mod profile;
 mod reachable;
+mod readable;
 mod relational;
 mod row_source;
 mod runs;

@@ -197,6 +197,11 @@ impl Execute for Operator {
 }
 
 impl SolutionExec {
+    /// Returns the variables of the solutions, one per column.
+    pub(super) fn variables(&self) -> &[Variable] {
+        &self.variables
+    }
+
     /// Starts the inputs.
     fn start_inputs(&self, partition: usize, task: &Arc<TaskContext>) -> Result<Vec<Solutions>> {
         let inputs = self.inputs.iter();

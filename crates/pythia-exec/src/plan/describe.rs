@@ -125,15 +125,36 @@ impl Sort {
     }
 }
 
+impl Aggregation {
+    /// Describes the operation with these names of its keys, and of the results that have one.
+    pub fn describe_by<'v>(
+        &self,
+        keys: &str,
+        results: impl Iterator<Item = Option<&'v Variable>>,
+    ) -> String {
+        let named = results.chain(std::iter::repeat(None));
+        let aggregates = self.aggregates.expressions.iter().zip(named);
+        let aggregates: Vec<_> = aggregates
+            .map(|(aggregate, name)| match name {
+                Some(name) => format!("{name} := {aggregate}"),
+                None => aggregate.to_string(),
+            })
+            .collect();
+        let by = if keys.is_empty() { "all" } else { "by " };
+        let common = self
+            .common
+            .map(|number| format!(" (once for all of number {number})"));
+        format!(
+            "{by}{keys}: {}{}",
+            aggregates.join(", "),
+            common.unwrap_or_default()
+        )
+    }
+}
+
 impl fmt::Debug for Aggregation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let aggregates = self.aggregates.expressions.iter();
-        let aggregates: Vec<_> = aggregates.map(ToString::to_string).collect();
-        write!(f, "by {:?}: {}", self.keys, aggregates.join(", "))?;
-        match self.common {
-            Some(number) => write!(f, " (once for all of number {number})"),
-            None => Ok(()),
-        }
+        f.write_str(&self.describe_by(&format!("{:?}", self.keys), std::iter::empty()))
     }
 }
 

@@ -86,8 +86,13 @@ impl SolutionBatch {
 
     /// Returns the term of a column in a row, or `None` if unbound.
     pub fn term(&self, row: usize, column: usize) -> Option<&Term> {
+        Some(&self.terms[self.place(row, column)?])
+    }
+
+    /// Returns the place of the term of a column in a row in [`Self::terms`], or `None` if unbound.
+    pub fn place(&self, row: usize, column: usize) -> Option<usize> {
         let place = self.columns[column][row].checked_sub(1)?;
-        Some(&self.terms[place as usize])
+        Some(place as usize)
     }
 
     /// Returns the approximate bytes of the solutions in memory.

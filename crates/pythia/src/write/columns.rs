@@ -13,6 +13,9 @@
 //! | triple terms, or a mixture | Utf8, in N-Triples syntax | `term` | |
 //! | none | Utf8 | `none` | |
 //!
+//! In Arrow, a Utf8 column whose values repeat is a dictionary of them. A value repeats within the solutions that are read
+//! together, some ten thousand; each batch has its own dictionary.
+//!
 //! The terms can be restored from the columns, except for the lexical form of a native value: `1.50` and
 //! `1.5` are the same decimal. [`super::native`] defines which values are native; values that would not be
 //! exact are text.
@@ -22,13 +25,14 @@ use std::io::Write;
 use std::sync::Arc;
 
 use arrow::array::{
-    ArrayRef, BooleanArray, Date32Array, Decimal128Array, Float32Array, Float64Array, Int64Array,
-    RecordBatch, RecordBatchOptions, StringArray, TimestampMicrosecondArray,
+    ArrayRef, BooleanArray, Date32Array, Decimal128Array, DictionaryArray, Float32Array,
+    Float64Array, Int32Array, Int64Array, RecordBatch, RecordBatchOptions, StringArray,
+    TimestampMicrosecondArray,
 };
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef, TimeUnit};
 use arrow::error::ArrowError;
 use arrow_ipc::writer::StreamWriter;
-use oxrdf::{BaseDirection, NamedNode, Term};
+use oxrdf::{BaseDirection, Literal, NamedNode, Term};
 use parquet::arrow::ArrowWriter;
 use parquet::basic::{Compression, ZstdLevel};
 use parquet::errors::ParquetError;
@@ -42,9 +46,22 @@ use super::{WriteError, WriteReport};
 const ROW_GROUP_ROWS: usize = 1 << 17;
 const ROW_GROUP_BYTES: usize = 32 << 20;
 
+/// A column of the output.
+#[derive(Clone, Debug, Default)]
+struct Column {
+    /// The type of its values.
+    values: Values,
+    /// Number of values.
+    count: u64,
+    /// Number of values that differ from the others of their batch.
+    distinct: u64,
+    /// True if repeated text may be a dictionary.
+    may_be_dictionary: bool,
+}
+
 /// The common type of all values of a column.
 #[derive(Clone, Debug, Default, PartialEq)]
-enum Column {
+enum Values {
     /// No value.
     #[default]
     Empty,
@@ -78,7 +95,7 @@ pub(super) fn write_arrow(
     solutions: SolutionStream,
     out: impl Write,
 ) -> Result<WriteReport, WriteError> {
-    let (spooled, columns) = learn(solutions)?;
+    let (spooled, columns) = learn(solutions, true)?;
     let schema = schema(&spooled, &columns);
     let mut writer = StreamWriter::try_new(out, &schema).map_err(arrow_error)?;
     for_each_batch(&spooled, columns, &schema, &mut |batch| {
@@ -91,12 +108,30 @@ pub(super) fn write_arrow(
     })
 }
 
+/// Returns all solutions as batches of Arrow, with typed columns.
+///
+/// # Errors
+/// Errors of the query.
+pub fn record_batches(
+    solutions: SolutionStream,
+) -> Result<(SchemaRef, Vec<RecordBatch>), WriteError> {
+    let (spooled, columns) = learn(solutions, true)?;
+    let schema = schema(&spooled, &columns);
+    let mut batches = Vec::new();
+    for_each_batch(&spooled, columns, &schema, &mut |batch| {
+        batches.push(batch.clone());
+        Ok(())
+    })?;
+    Ok((schema, batches))
+}
+
 /// Writes a Parquet file.
 pub(super) fn write_parquet(
     solutions: SolutionStream,
     out: impl Write + Send,
 ) -> Result<WriteReport, WriteError> {
-    let (spooled, columns) = learn(solutions)?;
+    // Parquet has dictionaries of its own.
+    let (spooled, columns) = learn(solutions, false)?;
     let schema = schema(&spooled, &columns);
     let mut writer = parquet_writer(out, &schema)?;
     for_each_batch(&spooled, columns, &schema, &mut |batch| {
@@ -176,18 +211,22 @@ impl Mapped for Learned {
 }
 
 /// Runs the query to its end and finds the types of its columns.
-fn learn(solutions: SolutionStream) -> Result<(SpooledSolutions, Vec<Column>), WriteError> {
+fn learn(
+    solutions: SolutionStream,
+    may_be_dictionary: bool,
+) -> Result<(SpooledSolutions, Vec<Column>), WriteError> {
     let spooled = solutions.spool()?;
-    let mut columns = vec![Column::default(); spooled.variables().len()];
+    let empty = Column {
+        may_be_dictionary,
+        ..Column::default()
+    };
+    let mut columns = vec![empty; spooled.variables().len()];
     let mut learned = spooled.mapped(|batch| {
-        let of_column = |index: usize| {
-            let terms = (0..batch.len()).filter_map(|row| batch.term(row, index));
-            terms.fold(Column::Empty, |column, term| match column {
-                Column::Term => Column::Term,
-                column => column.join(Column::of(term)),
-            })
-        };
-        Learned((0..batch.variables().len()).map(of_column).collect())
+        Learned(
+            (0..batch.variables().len())
+                .map(|index| Column::of(&batch, index))
+                .collect(),
+        )
     });
     while let Some(Learned(others)) = learned.next_part()? {
         let pairs = columns.into_iter().zip(others);
@@ -247,13 +286,106 @@ fn arrays(
     let arrays = columns
         .iter()
         .enumerate()
-        .map(|(index, column)| column.array((0..batch.len()).map(|row| batch.term(row, index))));
+        .map(|(index, column)| column.array(batch, index));
     let arrays: Vec<ArrayRef> = arrays.collect::<Result<_, _>>()?;
     let options = RecordBatchOptions::new().with_row_count(Some(batch.len()));
     RecordBatch::try_new_with_options(Arc::clone(schema), arrays, &options).map(Made)
 }
 
 impl Column {
+    /// Returns the column of some solutions.
+    fn of(batch: &SolutionBatch, index: usize) -> Self {
+        let mut column = Self::default();
+        let mut is_seen = vec![false; batch.terms().len()];
+        for place in (0..batch.len()).filter_map(|row| batch.place(row, index)) {
+            column.count += 1;
+            if !std::mem::replace(&mut is_seen[place], true) {
+                column.distinct += 1;
+                column.values.add(&batch.terms()[place]);
+            }
+        }
+        column
+    }
+
+    /// Returns the column with the values of both.
+    fn join(self, other: Self) -> Self {
+        Self {
+            values: self.values.join(other.values),
+            count: self.count + other.count,
+            distinct: self.distinct + other.distinct,
+            may_be_dictionary: self.may_be_dictionary || other.may_be_dictionary,
+        }
+    }
+
+    /// Returns whether the column is a dictionary of texts: those of a plain column would take twice the memory.
+    fn is_dictionary(&self) -> bool {
+        let repeats = self.count > 0 && self.distinct * 2 <= self.count;
+        self.may_be_dictionary && repeats && self.values.is_text()
+    }
+
+    fn data_type(&self) -> DataType {
+        match self.is_dictionary() {
+            true => DataType::Dictionary(Box::new(DataType::Int32), Box::new(DataType::Utf8)),
+            false => self.values.data_type(),
+        }
+    }
+
+    fn metadata(&self) -> HashMap<String, String> {
+        self.values.metadata()
+    }
+
+    /// Makes the array of a column of some solutions.
+    fn array(&self, batch: &SolutionBatch, index: usize) -> Result<ArrayRef, ArrowError> {
+        if !self.is_dictionary() {
+            return self
+                .values
+                .array((0..batch.len()).map(|row| batch.term(row, index)));
+        }
+        // The key of each term that the column has.
+        let mut keys = vec![None; batch.terms().len()];
+        let mut texts = Vec::new();
+        let as_term = self.values == Values::Term;
+        let of_row = |row: usize| {
+            let place = batch.place(row, index)?;
+            Some(*keys[place].get_or_insert_with(|| {
+                texts.push(text(&batch.terms()[place], as_term));
+                texts.len() as i32 - 1
+            }))
+        };
+        let keys: Int32Array = (0..batch.len()).map(of_row).collect();
+        let texts: StringArray = texts.into_iter().map(Some).collect();
+        Ok(Arc::new(DictionaryArray::try_new(keys, Arc::new(texts))?))
+    }
+}
+
+impl Values {
+    /// Adds a value.
+    fn add(&mut self, term: &Term) {
+        if !self.fits(term) {
+            let own = std::mem::take(self);
+            *self = own.join(Self::of(term));
+        }
+    }
+
+    /// Returns whether a value is of this type, as far as that costs little to tell.
+    fn fits(&self, term: &Term) -> bool {
+        match (self, term) {
+            (Self::Term, _)
+            | (Self::Iri, Term::NamedNode(_))
+            | (Self::BlankNode, Term::BlankNode(_)) => true,
+            (Self::Literal { datatype, native }, Term::Literal(literal)) => {
+                literal.language().is_none()
+                    && literal.datatype() == *datatype
+                    && native.is_none_or(|known| known.fits(literal))
+            }
+            _ => false,
+        }
+    }
+
+    fn is_text(&self) -> bool {
+        self.data_type() == DataType::Utf8
+    }
+
     /// Returns the type of the values of both columns.
     fn join(self, other: Self) -> Self {
         match (self, other) {
@@ -375,6 +507,11 @@ fn text(term: &Term, as_term: bool) -> String {
 }
 
 impl NativeType {
+    /// Returns whether a literal of the datatype has a value of this very type.
+    fn fits(self, literal: &Literal) -> bool {
+        native(literal.value(), literal.datatype()).is_some_and(|value| Self::of(value) == self)
+    }
+
     fn of(value: Native) -> Self {
         match value {
             Native::Boolean(_) => Self::Boolean,

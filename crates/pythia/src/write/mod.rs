@@ -16,6 +16,7 @@ use std::io::{self, Write};
 
 use pythia_query::{QueryError, Results};
 
+pub use columns::record_batches;
 pub use format::ResultFormat;
 pub use json::term as write_json_term;
 

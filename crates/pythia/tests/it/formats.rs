@@ -5,7 +5,7 @@ use std::io::{self, Cursor, Write};
 
 use arrow::array::{Array, AsArray, RecordBatch};
 use arrow::datatypes::{
-    DataType, Date32Type, Decimal128Type, Float64Type, Int64Type, TimeUnit,
+    DataType, Date32Type, Decimal128Type, Float64Type, Int32Type, Int64Type, TimeUnit,
     TimestampMicrosecondType,
 };
 use arrow_ipc::reader::StreamReader;
@@ -174,6 +174,41 @@ fn a_column_whose_last_value_does_not_fit_is_not_native() {
         of("\"1\"^^<http://www.w3.org/2001/XMLSchema#int>").0,
         "term"
     );
+}
+
+#[test]
+fn repeated_texts_are_dictionaries_in_arrow() {
+    let data: String = (0..90_000)
+        .map(|n| format!("<http://e/{n:05}> <http://e/p> \"v{}\" .\n", n % 3))
+        .collect();
+    let query =
+        "SELECT ?s ?o ?none { ?s <http://e/p> ?o OPTIONAL { ?s <http://e/q> ?none } } ORDER BY ?s";
+    let database = database(&data);
+    let mut rows = 0;
+    for batch in columns(&database, query, ResultFormat::Arrow) {
+        assert_eq!(*batch.column(0).data_type(), DataType::Utf8);
+        assert_eq!(*batch.column(2).data_type(), DataType::Utf8);
+        let column = batch.column(1).as_dictionary::<Int32Type>();
+        assert_eq!(column.values().len(), 3);
+        let values = column.values().as_string::<i32>();
+        for (row, key) in column.keys().iter().enumerate() {
+            let value = values.value(key.unwrap() as usize);
+            assert_eq!(value, format!("v{}", (rows + row) % 3));
+        }
+        rows += batch.num_rows();
+    }
+    assert_eq!(rows, 90_000);
+    let both = "SELECT ?s ?o { ?s <http://e/p> ?o } ORDER BY ?s";
+    let arrow = written(&database, both, ResultFormat::Arrow).len();
+    let without = written(
+        &database,
+        "SELECT ?s { ?s <http://e/p> ?o } ORDER BY ?s",
+        ResultFormat::Arrow,
+    );
+    assert!(arrow < without.len() + 90_000 * 6, "{arrow}");
+    for batch in columns(&database, query, ResultFormat::Parquet) {
+        assert_eq!(*batch.column(1).data_type(), DataType::Utf8);
+    }
 }
 
 #[test]
