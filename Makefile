@@ -4,13 +4,18 @@ export CARGO_TARGET_DIR ?= $(HOME)/.cache/pythia/target
 PYTHIA := $(CARGO_TARGET_DIR)/quick/pythia
 DEMO_STORE ?= $(CARGO_TARGET_DIR)/demo.pythia
 
-.PHONY: setup setup-tests demo test lint docs bench build
+RELEASE ?= dist
+
+.PHONY: setup setup-tests setup-release demo test lint docs bench build wheel release check-release
 
 setup:
 	@scripts/setup
 
 setup-tests:
 	@scripts/setup tests
+
+setup-release:
+	@scripts/setup release
 
 # The program as it is published and measured. It takes twice as long to build as with `--release`.
 build: setup
@@ -23,10 +28,11 @@ demo: setup
 	$(PYTHIA) load -l "$(DEMO_STORE)" testdata/yago/yago-slice.nt.zst
 	@scripts/demo "$(PYTHIA)" "$(DEMO_STORE)" testdata/yago/queries.sparql
 
-# Format, lints and all tests: of the crates, of the benchmarks, of instruction counts, of the page in a browser, and of other
-# programs' clients with the server.
+# Format, lints and all tests: of the crates, of the Python package, of the benchmarks, of instruction counts, of the page in a
+# browser, and of other programs' clients with the server.
 test: setup-tests lint
 	cargo test --locked --workspace
+	scripts/test-python
 	python3 -m unittest discover -s bench/tests
 	bench/instructions
 	scripts/test-page
@@ -38,6 +44,17 @@ lint: setup
 
 docs: setup
 	RUSTDOCFLAGS="-D warnings" cargo doc --locked --workspace --no-deps
+
+# The Python package, in the folder RELEASE: see crates/pythia-python/README.md.
+wheel: setup-tests
+	@scripts/wheel "$(RELEASE)"
+
+# The files of a release, in the folder RELEASE, and their check: see CONTRIBUTING.md.
+release: setup-release
+	@scripts/release "$(RELEASE)"
+
+check-release: setup-release
+	@scripts/check-release "$(RELEASE)"
 
 # Ours beside Oxigraph, Virtuoso and Jena: see bench/README.md.
 bench: build

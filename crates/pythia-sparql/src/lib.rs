@@ -38,6 +38,7 @@ pub mod scope;
 mod service_check;
 mod size;
 mod statements;
+mod substitute;
 mod suggest;
 #[cfg(test)]
 mod testing;
@@ -49,7 +50,7 @@ mod validate;
 
 pub use aggregates::{Divisor, Percent, Statistic, called_iris};
 pub use charge::Charge;
-pub use error::{SparqlError, snippet};
+pub use error::SparqlError;
 pub use parameterized::ParameterizedQueries;
 pub use query::{Query, QueryForm};
 pub use suggest::{function_names, nearest, well_known_prefixes};

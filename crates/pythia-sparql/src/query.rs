@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use oxrdf::Variable;
+use oxrdf::{Term, Variable};
 use spargebra::algebra::GraphPattern;
 
 use crate::charge::{Charge, Unlimited};
@@ -14,6 +14,7 @@ use crate::position::syntax;
 use crate::repeatable::is_repeatable;
 use crate::service_check::check_services;
 use crate::size::{FREE_BYTES, text_tree_bytes};
+use crate::substitute::substitute;
 use crate::token::{Kind, tokens};
 use crate::{aggregates, limits, validate};
 
@@ -72,6 +73,19 @@ impl Query {
                 QueryForm::Graph
             }
         }
+    }
+
+    /// Returns the query with variables replaced by terms, wherever they are in scope at its top. Selected ones keep their
+    /// columns.
+    ///
+    /// # Errors
+    /// [`SparqlError::Unsupported`]: a blank node or triple as a term, a literal in the place of a subject, predicate or
+    /// graph, or a variable that the query binds itself.
+    pub fn with_bindings(mut self, terms: &[(Variable, Term)]) -> Result<Self, SparqlError> {
+        if !terms.is_empty() {
+            substitute(&mut self.algebra, terms)?;
+        }
+        Ok(self)
     }
 
     /// Returns the query's algebra.

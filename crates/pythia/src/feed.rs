@@ -7,7 +7,7 @@ use std::io::{self, Write};
 use std::path::Path;
 use std::sync::Arc;
 
-use oxrdf::Term;
+use oxrdf::{GraphName, NamedOrBlankNode, Quad, Term};
 use pythia_io::{DirectStorage, Storage};
 use pythia_log::{ChangeSet, Commit, LogReader, LogTerm, NO_GRAPH, Position};
 use pythia_rdf::inline::inline_to_literal;
@@ -111,6 +111,50 @@ pub fn write_patch(commit: &Commit, out: &mut impl Write) -> Result<(), FeedErro
     }
     writeln!(out, "TC .")?;
     Ok(())
+}
+
+/// Returns the changes of a commit in order, as terms: whether the quad was added, and the quad.
+pub fn changed_quads(
+    commit: &Commit,
+) -> impl Iterator<Item = Result<(bool, Quad), StoreError>> + '_ {
+    let sets = commit
+        .changes()
+        .map(|changes| changes.map_err(StoreError::from));
+    sets.flat_map(|changes| match changes {
+        Ok(changes) => {
+            let quads = changes.changes().iter();
+            quads
+                .map(|change| Ok((change.added, quad(&changes, change.quad)?)))
+                .collect()
+        }
+        Err(error) => vec![Err(error)],
+    })
+}
+
+fn quad(changes: &ChangeSet, [s, p, o, g]: [u32; 4]) -> Result<Quad, StoreError> {
+    let wrong =
+        || StoreError::corrupt("log", None, "a term in a place where RDF has no such terms");
+    let node = |index: u32| match term(changes.term(index))? {
+        Term::NamedNode(node) => Ok(NamedOrBlankNode::from(node)),
+        Term::BlankNode(node) => Ok(node.into()),
+        _ => Err(wrong()),
+    };
+    let NamedOrBlankNode::NamedNode(predicate) = node(p)? else {
+        return Err(wrong());
+    };
+    let graph = match g {
+        NO_GRAPH => GraphName::DefaultGraph,
+        g => match node(g)? {
+            NamedOrBlankNode::NamedNode(node) => node.into(),
+            NamedOrBlankNode::BlankNode(node) => node.into(),
+        },
+    };
+    Ok(Quad::new(
+        node(s)?,
+        predicate,
+        term(changes.term(o))?,
+        graph,
+    ))
 }
 
 fn write_changes(changes: &ChangeSet, out: &mut impl Write) -> Result<(), FeedError> {

@@ -53,7 +53,7 @@ pub use backup::{
 };
 pub use database::{Database, Options};
 pub use dump::{check_dump, dump, dump_graph, dump_within};
-pub use feed::{Feed, FeedError, write_patch};
+pub use feed::{Feed, FeedError, changed_quads, write_patch};
 pub use moment::{format_time, parse_time};
 pub use optimize::{
     Added, Auxiliary, CachedAttribute, IndexState, OptimizeOptions, compact, describe_auxiliary,
@@ -62,7 +62,9 @@ pub use optimize::{
 pub use solution::{FromTerm, Solution, SolutionError, Solutions, solutions};
 pub use transaction::Transaction;
 pub use update::{Precondition, UpdateReport};
-pub use write::{ResultFormat, WriteError, WriteReport, write_json_term, write_results};
+pub use write::{
+    ResultFormat, WriteError, WriteReport, record_batches, write_json_term, write_results,
+};
 
 pub use oxrdf::{Quad, Term, Triple, Variable};
 pub use pythia_io::{Counters, DeviceProfile, DirectStorage, GroupCounters};

@@ -1,5 +1,7 @@
 //! Transactions: queries and changes on a private view, committed together.
 
+use std::ops::Deref;
+
 use oxrdf::{GraphNameRef, QuadRef, TermRef};
 use pythia_query::update::{self, quads};
 use pythia_query::{PreparedQuery, QueryError, QueryOptions, Results, UpdateOptions, Updated};
@@ -50,8 +52,10 @@ use crate::Database;
 /// # Ok(())
 /// # }
 /// ```
-pub struct Transaction<'d> {
-    database: &'d Database,
+///
+/// `D` leads to the database: a reference, or an `Arc` for a transaction that outlives the place where it was begun.
+pub struct Transaction<D: Deref<Target = Database>> {
+    database: D,
     inner: update::Transaction,
     /// True if an update has failed halfway.
     failed: bool,
@@ -62,7 +66,7 @@ impl Database {
     ///
     /// # Errors
     /// If the database was not opened for writing ([`Options::write`](crate::Options::write)).
-    pub fn transaction(&self) -> Result<Transaction<'_>, QueryError> {
+    pub fn transaction(&self) -> Result<Transaction<&Self>, QueryError> {
         self.transaction_with(Isolation::default())
     }
 
@@ -94,16 +98,25 @@ impl Database {
     ///
     /// # Errors
     /// As [`Self::transaction`].
-    pub fn transaction_with(&self, isolation: Isolation) -> Result<Transaction<'_>, QueryError> {
-        Ok(Transaction {
-            database: self,
-            inner: self.engine().begin(self.store(), isolation)?,
-            failed: false,
-        })
+    pub fn transaction_with(&self, isolation: Isolation) -> Result<Transaction<&Self>, QueryError> {
+        Transaction::begin(self, isolation)
     }
 }
 
-impl Transaction<'_> {
+impl<D: Deref<Target = Database>> Transaction<D> {
+    /// Begins a transaction like [`Database::transaction_with`].
+    ///
+    /// # Errors
+    /// As [`Database::transaction`].
+    pub fn begin(database: D, isolation: Isolation) -> Result<Self, QueryError> {
+        let inner = database.engine().begin(database.store(), isolation)?;
+        Ok(Self {
+            database,
+            inner,
+            failed: false,
+        })
+    }
+
     /// Runs a query on the transaction's current view.
     pub fn query(&self, text: &str) -> Result<Results, QueryError> {
         let options = QueryOptions::default();
@@ -138,8 +151,7 @@ impl Transaction<'_> {
         update: &Update,
         options: &UpdateOptions,
     ) -> Result<Updated, QueryError> {
-        let engine = self.database.engine();
-        self.change(|inner| engine.update(inner, update, options))
+        self.change(|database, inner| database.engine().update(inner, update, options))
     }
 
     /// Inserts a quad, and returns whether it is new. Blank nodes denote the store's nodes with these labels.
@@ -153,7 +165,7 @@ impl Transaction<'_> {
         quads: impl IntoIterator<Item = Q>,
     ) -> Result<u64, QueryError> {
         let quads = quads.into_iter().map(Into::into);
-        self.change(|inner| quads::insert(inner, quads))
+        self.change(|_, inner| quads::insert(inner, quads))
     }
 
     /// Removes a quad, and returns whether it existed.
@@ -167,7 +179,7 @@ impl Transaction<'_> {
         quads: impl IntoIterator<Item = Q>,
     ) -> Result<u64, QueryError> {
         let quads = quads.into_iter().map(Into::into);
-        self.change(|inner| quads::remove(inner, quads))
+        self.change(|_, inner| quads::remove(inner, quads))
     }
 
     /// Returns whether the transaction's view contains a quad.
@@ -237,10 +249,10 @@ impl Transaction<'_> {
 
     fn change<T>(
         &mut self,
-        change: impl FnOnce(&mut update::Transaction) -> Result<T, QueryError>,
+        change: impl FnOnce(&Database, &mut update::Transaction) -> Result<T, QueryError>,
     ) -> Result<T, QueryError> {
         self.check()?;
-        let done = change(&mut self.inner);
+        let done = change(&self.database, &mut self.inner);
         self.failed = done.is_err();
         done
     }

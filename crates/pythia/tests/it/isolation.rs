@@ -175,7 +175,7 @@ impl Run {
 }
 
 /// The value of a register, by a query or by what is below SPARQL.
-fn read(transaction: &Transaction<'_>, number: usize, by_query: bool) -> u64 {
+fn read(transaction: &Transaction<&Database>, number: usize, by_query: bool) -> u64 {
     let all = match by_query {
         true => format!(
             "SELECT ?r ?v {{ VALUES ?r {{ {} }} ?r <http://e/v> ?v }}",
@@ -192,7 +192,13 @@ fn read(transaction: &Transaction<'_>, number: usize, by_query: bool) -> u64 {
     values[0].1
 }
 
-fn write(transaction: &mut Transaction<'_>, number: usize, old: u64, new: u64, by_update: bool) {
+fn write(
+    transaction: &mut Transaction<&Database>,
+    number: usize,
+    old: u64,
+    new: u64,
+    by_update: bool,
+) {
     if by_update {
         let r = register(number);
         let text =

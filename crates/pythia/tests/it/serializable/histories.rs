@@ -70,7 +70,7 @@ impl Key {
     }
 
     /// Returns its values, by one of several queries.
-    fn read(self, transaction: &Transaction<'_>, random: &mut StdRng) -> Vec<u64> {
+    fn read(self, transaction: &Transaction<&Database>, random: &mut StdRng) -> Vec<u64> {
         let (subject, predicate) = self.names();
         let query = match random.random_range(0..3) {
             0 => format!("SELECT ?v {{ {subject} {predicate} ?v }}"),
@@ -113,7 +113,7 @@ impl Key {
     }
 
     /// Writes a register, or appends to a list.
-    fn write(self, transaction: &mut Transaction<'_>, value: u64) {
+    fn write(self, transaction: &mut Transaction<&Database>, value: u64) {
         let (subject, predicate) = self.names();
         let new = match self {
             Self::Register(_) => format!("BIND(\"{value}\" AS ?new)"),
@@ -136,7 +136,7 @@ impl Key {
 
 /// A running transaction.
 struct Running<'d> {
-    transaction: Transaction<'d>,
+    transaction: Transaction<&'d Database>,
     record: Record,
     /// Operations left.
     left: usize,

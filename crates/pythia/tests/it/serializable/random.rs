@@ -78,13 +78,13 @@ fn query_options() -> QueryOptions {
 }
 
 /// Returns the answer of a query in a transaction.
-fn ask(transaction: &Transaction<'_>, text: &str) -> Result<Answer, QueryError> {
+fn ask(transaction: &Transaction<&Database>, text: &str) -> Result<Answer, QueryError> {
     let query = Query::parse(text, None)?;
     let prepared = transaction.prepare_parsed(&query, &query_options())?;
     Ok(answer_of(prepared.execute()?)?.sorted())
 }
 
-fn change(transaction: &mut Transaction<'_>, text: &str) -> Result<(), QueryError> {
+fn change(transaction: &mut Transaction<&Database>, text: &str) -> Result<(), QueryError> {
     let update = Update::parse(text, None)?;
     let options = UpdateOptions {
         query: query_options(),
@@ -101,7 +101,7 @@ struct Script {
 
 impl Script {
     /// Returns the answers of the queries; the last is asked after the update.
-    fn run(&self, transaction: &mut Transaction<'_>) -> Result<Vec<Answer>, QueryError> {
+    fn run(&self, transaction: &mut Transaction<&Database>) -> Result<Vec<Answer>, QueryError> {
         let (last, first) = self.queries.split_last().expect("there are some");
         let asked = first.iter().map(|query| ask(transaction, query));
         let mut answers = asked.collect::<Result<Vec<_>, _>>()?;
