@@ -15,7 +15,10 @@
 use std::borrow::Cow;
 
 use memchr::memchr;
-use oxrdf::{BaseDirection, BlankNode, Literal, LiteralRef, NamedNode, Term, TermRef};
+use oxrdf::{
+    BaseDirection, BlankNode, BlankNodeRef, Literal, LiteralRef, NamedNode, NamedNodeRef, Term,
+    TermRef,
+};
 
 use crate::error::KeyError;
 use crate::id::{TermId, TermKind};
@@ -269,7 +272,19 @@ pub(crate) fn split_direction(tag: &str) -> (&str, Option<BaseDirection>) {
     }
 }
 
-/// Encodes a term as an inline id, or as a dictionary key whose bytes replace the contents of `scratch`.
+/// Returns the label of the blank node of a store that a name stands for: that of `_:label`, which no IRI can be. Algebra has
+/// such names where it has no place for a blank node that is no variable.
+pub fn label_of(name: NamedNodeRef<'_>) -> Option<&str> {
+    name.as_str().strip_prefix("_:")
+}
+
+/// Returns the name that stands for a blank node of a store.
+pub fn name_of(node: BlankNodeRef<'_>) -> NamedNode {
+    NamedNode::new_unchecked(format!("_:{}", node.as_str()))
+}
+
+/// Encodes a term as an inline id, or as a dictionary key whose bytes replace the contents of `scratch`. A name of a blank node
+/// ([`label_of`]) has the key of the node.
 pub fn encode(term: TermRef<'_>, scratch: &mut Vec<u8>) -> Encoded {
     encode_scoped(term, "", scratch)
 }
@@ -278,10 +293,16 @@ pub fn encode(term: TermRef<'_>, scratch: &mut Vec<u8>) -> Encoded {
 pub fn encode_scoped(term: TermRef<'_>, scope: &str, scratch: &mut Vec<u8>) -> Encoded {
     scratch.clear();
     match term {
-        TermRef::NamedNode(node) => {
-            scratch.extend_from_slice(node.as_str().as_bytes());
-            Encoded::Key(TermKind::Iri)
-        }
+        TermRef::NamedNode(node) => match label_of(node) {
+            Some(label) => {
+                scratch.extend_from_slice(label.as_bytes());
+                Encoded::Key(TermKind::BlankNode)
+            }
+            None => {
+                scratch.extend_from_slice(node.as_str().as_bytes());
+                Encoded::Key(TermKind::Iri)
+            }
+        },
         TermRef::BlankNode(node) => {
             scratch.extend_from_slice(scope.as_bytes());
             scratch.extend_from_slice(node.as_str().as_bytes());

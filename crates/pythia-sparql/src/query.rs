@@ -76,11 +76,11 @@ impl Query {
     }
 
     /// Returns the query with variables replaced by terms, wherever they are in scope at its top. Selected ones keep their
-    /// columns.
+    /// columns. A blank node is the store's node with its label.
     ///
     /// # Errors
-    /// [`SparqlError::Unsupported`]: a blank node or triple as a term, a literal in the place of a subject, predicate or
-    /// graph, or a variable that the query binds itself.
+    /// [`SparqlError::Unsupported`]: a triple as a term, a literal in the place of a subject, predicate or graph, a blank node
+    /// in that of a predicate, or a variable that the query binds itself.
     pub fn with_bindings(mut self, terms: &[(Variable, Term)]) -> Result<Self, SparqlError> {
         if !terms.is_empty() {
             substitute(&mut self.algebra, terms)?;

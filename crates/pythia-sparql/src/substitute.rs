@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use oxrdf::{Literal, NamedNode, Term, Variable};
+use pythia_rdf::key;
 use spargebra::Query;
 use spargebra::algebra::{AggregateExpression, Expression, GraphPattern, OrderExpression};
 use spargebra::term::{GroundTerm, NamedNodePattern, TermPattern, TriplePattern};
@@ -24,15 +25,17 @@ enum Value {
 /// columns of the variables, if they are selected.
 ///
 /// # Errors
-/// A blank node or a triple, a literal in the place of a predicate, graph or subject, and a variable that the query binds
-/// itself, with `BIND … AS` for example.
+/// A triple, a literal in the place of a predicate, graph or subject, a blank node in that of a predicate, and a variable that
+/// the query binds itself, with `BIND … AS` for example.
 pub(crate) fn substitute(query: &mut Query, terms: &[(Variable, Term)]) -> Result<(), SparqlError> {
     let mut values = Values::new();
     for (variable, term) in terms {
         let value = match term {
             Term::NamedNode(node) => Value::Node(node.clone()),
+            // The store's node with this label, not a variable.
+            Term::BlankNode(node) => Value::Node(key::name_of(node.as_ref())),
             Term::Literal(literal) => Value::Literal(literal.clone()),
-            _ => return Err(refused(variable, "a binding is an IRI or a literal")),
+            Term::Triple(_) => return Err(refused(variable, "a triple term cannot be bound")),
         };
         values.insert(variable.clone(), value);
     }
@@ -205,6 +208,12 @@ fn in_rows(
 
 fn in_triple(triple: &mut TriplePattern, values: &Values) -> Result<(), SparqlError> {
     in_subject(&mut triple.subject, values)?;
+    if let NamedNodePattern::Variable(variable) = &triple.predicate
+        && let Some(Value::Node(node)) = values.get(variable)
+        && key::label_of(node.as_ref()).is_some()
+    {
+        return Err(refused(variable, "a blank node is no predicate"));
+    }
     in_name(&mut triple.predicate, values)?;
     in_term(&mut triple.object, values)
 }
@@ -368,9 +377,9 @@ mod tests {
                 "binds this variable itself",
             ),
             (
-                "ASK { ?x ?p ?o }",
+                "ASK { ?s ?x ?o }",
                 oxrdf::BlankNode::default().into(),
-                "an IRI or a literal",
+                "a blank node is no predicate",
             ),
         ] {
             let error = with(text, "x", term)

@@ -22,6 +22,7 @@ use super::math;
 use super::node::{Call, ConstantComparison, CustomCall, IdStrategy, InIds, InList, Node};
 use super::number::Arithmetic;
 use super::pattern::{Pattern, has_back_reference};
+use super::table::node_or_blank;
 use super::value::Value;
 use super::warnings::shown;
 use crate::error::QueryError;
@@ -76,7 +77,7 @@ impl Compiler<'_> {
             Ok::<_, QueryError>(self.comparison(operator, a, b))
         };
         Ok(match expression {
-            E::NamedNode(node) => self.constant(node.clone().into())?,
+            E::NamedNode(node) => self.constant(node_or_blank(node.clone()))?,
             E::Literal(literal) => self.constant(literal.clone().into())?,
             E::Variable(variable) => self.column(variable).map_or(Node::Error, Node::Variable),
             E::Bound(variable) => match self.column(variable) {

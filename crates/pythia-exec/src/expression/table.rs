@@ -7,10 +7,10 @@
 use std::hash::BuildHasher;
 
 use hashbrown::HashTable;
-use oxrdf::{Term, TermRef, Triple};
+use oxrdf::{BlankNode, NamedNode, Term, TermRef, Triple};
 use parking_lot::Mutex;
 use pythia_rdf::inline::inline_literal;
-use pythia_rdf::key::KeyParts;
+use pythia_rdf::key::{self, KeyParts};
 use pythia_rdf::{KeyError, TermId, TermKind, term_text_bytes, triple_text_bytes};
 use pythia_store::End;
 use rustc_hash::{FxBuildHasher, FxHashMap};
@@ -133,6 +133,7 @@ impl TermTable {
         if let Some(id) = inline(&term) {
             return Ok(id);
         }
+        let term = plain(term);
         let hash = FxBuildHasher.hash_one(&term);
         if let Some(id) = self.table.lock().find(hash, &term) {
             return Ok(id);
@@ -154,6 +155,7 @@ impl TermTable {
         resolver: &dyn TermResolver,
         governor: &Governor,
     ) -> Result<Vec<TermId>, QueryError> {
+        let terms: Vec<Term> = terms.into_iter().map(plain).collect();
         let hash = |term: &Term| FxBuildHasher.hash_one(term);
         let known: Vec<Option<TermId>> = {
             let state = self.table.lock();
@@ -274,6 +276,22 @@ impl Terms {
 }
 
 /// Returns the id of a literal that fits into one.
+/// Returns the term that a query means: a blank node for its name.
+fn plain(term: Term) -> Term {
+    match term {
+        Term::NamedNode(node) => node_or_blank(node),
+        term => term,
+    }
+}
+
+/// Returns the blank node that a name stands for, or the node with that IRI.
+pub(crate) fn node_or_blank(node: NamedNode) -> Term {
+    match key::label_of(node.as_ref()) {
+        Some(label) => BlankNode::new_unchecked(label).into(),
+        None => node.into(),
+    }
+}
+
 fn inline(term: &Term) -> Option<TermId> {
     match term {
         Term::Literal(literal) if literal.language().is_none() => {

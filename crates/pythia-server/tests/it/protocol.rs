@@ -562,7 +562,7 @@ fn long_queries_leave_connections_to_other_threads() {
                     ("content-type", "application/sparql-query"),
                     ("pythia-query-id", id),
                 ];
-                let stopped = served.send("POST", "/query?timeout=60", &headers, counted);
+                let stopped = served.send("POST", "/query?timeout=600", &headers, counted);
                 assert_eq!(stopped.status, 503, "{}", stopped.text());
             });
         }

@@ -2,6 +2,7 @@
 
 mod answers;
 mod backup;
+mod bindings;
 mod compat;
 mod corpus;
 mod damage;

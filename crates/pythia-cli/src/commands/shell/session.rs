@@ -186,7 +186,9 @@ impl Session {
             return print_plan(&prepared, explain);
         }
         let results = prepared.execute()?;
-        show_results(results, self.format, &whole, started)?;
+        // All prefixes of the session shorten names.
+        let prefixes = format!("{}{text}", self.prefixes.borrow().all());
+        show_results(results, self.format, &prefixes, started)?;
         for warning in prepared.warnings() {
             eprintln!("warning: {warning}");
         }
