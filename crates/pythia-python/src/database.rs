@@ -6,16 +6,18 @@ use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use oxrdf::{GraphName, NamedNode, Term, Variable};
+use oxrdf::{BlankNode, GraphName, NamedNode, Term, Variable};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
-use pyo3::types::PyDict;
+use pyo3::types::{PyDict, PyTuple};
 use pythia::{
-    Auxiliary, CachedAttribute, Cores, Database, HttpService, LoadHandler, LoadOptions, Loader,
-    Options, Pace, QueryOptions, Results, Update, UpdateOptions, WriteOptions,
+    Auxiliary, CachedAttribute, Cores, CustomFunction, CustomFunctions, Database, HttpService,
+    LoadHandler, LoadOptions, Loader, Options, Pace, QueryOptions, Results, Update, UpdateOptions,
+    WriteOptions,
 };
 use pythia_io::{MemoryStorage, Storage};
 use pythia_rdf::format::format_from_name;
+use pythia_rdf::key;
 
 use crate::errors::{exception, of_load, of_query, of_store, of_write};
 use crate::feed::Commits;
@@ -25,7 +27,7 @@ use crate::matching::Matching;
 use crate::output::Output;
 use crate::scope::Scope;
 use crate::solutions::{Source, lock, results, write_nothing};
-use crate::terms::{PyVariable, graph_of, quad_of, term_of};
+use crate::terms::{PyVariable, graph_of, quad_of, term_of, to_python};
 
 /// A store that this process has open. `pythiadb.Database` extends it.
 #[pyclass(
@@ -56,6 +58,7 @@ pub(crate) struct Settings {
     service: bool,
     default_graphs: Vec<String>,
     named_graphs: Vec<String>,
+    functions: Vec<(String, Py<PyAny>)>,
 }
 
 fn time(seconds: f64) -> PyResult<Duration> {
@@ -64,15 +67,36 @@ fn time(seconds: f64) -> PyResult<Duration> {
 }
 
 impl Settings {
+    /// Returns the functions of Python that the query calls by IRI. Without a term as result, and after an exception, the
+    /// call has no value.
+    fn functions(&self) -> PyResult<CustomFunctions> {
+        let of_python = |(iri, function): &(String, Py<PyAny>)| {
+            let iri = NamedNode::new(iri);
+            let iri = iri.map_err(|error| {
+                PyValueError::new_err(format!("the name of a function: {error}"))
+            })?;
+            let function = Python::attach(|py| function.clone_ref(py));
+            let call: CustomFunction = Arc::new(move |terms: &[Term]| {
+                Python::attach(|py| {
+                    let terms = terms.iter().cloned().map(|term| to_python(py, term));
+                    let terms = PyTuple::new(py, terms.collect::<PyResult<Vec<_>>>().ok()?).ok()?;
+                    let result = function.call1(py, terms).ok()?;
+                    term_of(result.bind(py)).ok()
+                })
+            });
+            Ok((iri, call))
+        };
+        self.functions.iter().map(of_python).collect()
+    }
+
     /// Returns the dataset that is given besides the text: default and named graphs.
     fn dataset(&self) -> PyResult<Option<(Vec<NamedNode>, Vec<NamedNode>)>> {
         if self.default_graphs.is_empty() && self.named_graphs.is_empty() {
             return Ok(None);
         }
         let nodes = |names: &[String]| {
-            let nodes = names.iter().map(NamedNode::new);
-            let nodes = nodes.collect::<Result<Vec<_>, _>>();
-            nodes.map_err(|error| PyValueError::new_err(format!("the name of a graph: {error}")))
+            let nodes = names.iter().map(|name| graph_name(name));
+            nodes.collect::<PyResult<Vec<_>>>()
         };
         Ok(Some((
             nodes(&self.default_graphs)?,
@@ -89,10 +113,25 @@ impl Settings {
             memory_bytes: self.memory,
             row_limit: self.max_rows,
             union_default_graph: self.union_default_graph,
+            functions: Arc::new(self.functions()?),
             service: self.service.then(|| Arc::new(HttpService::default()) as _),
             ..QueryOptions::default()
         };
         Ok((options, cancel))
+    }
+}
+
+/// Returns the name of a graph: an IRI, or `_:label` for a blank node.
+fn graph_name(name: &str) -> PyResult<NamedNode> {
+    let wrong = |error: &dyn std::fmt::Display| {
+        PyValueError::new_err(format!("the name of a graph: {error}"))
+    };
+    match name.strip_prefix("_:") {
+        Some(label) => match BlankNode::new(label) {
+            Ok(node) => Ok(key::name_of(node.as_ref())),
+            Err(error) => Err(wrong(&error)),
+        },
+        None => NamedNode::new(name).map_err(|error| wrong(&error)),
     }
 }
 

@@ -1,6 +1,6 @@
 //! Results of queries: solutions, read row by row, and triples.
 
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use arrow::ffi_stream::FFI_ArrowArrayStream;
@@ -185,6 +185,11 @@ impl Solutions {
     /// Returns a list of all rows that were not read yet.
     fn fetchall(&self, py: Python<'_>) -> PyResult<Vec<Solution>> {
         self.fetch(py, usize::MAX)
+    }
+
+    /// Stops the query, from another thread than the one that reads: that one gets CancelledError.
+    fn cancel(&self) {
+        self.source.cancel.store(true, Ordering::Relaxed);
     }
 
     /// Frees the result. Iterating further finds no rows.
@@ -489,6 +494,11 @@ impl Triples {
             list.append(triple)?;
         }
         Ok(list)
+    }
+
+    /// Stops the query, from another thread than the one that reads: that one gets CancelledError.
+    fn cancel(&self) {
+        self.source.cancel.store(true, Ordering::Relaxed);
     }
 
     /// Frees the result.

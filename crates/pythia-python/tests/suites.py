@@ -36,10 +36,6 @@ LEFT_OUT = {
 }
 # Those that are run, and fail: when one passes, it is to be removed here.
 FAILING = {
-    "test_store.TestStore.test_select_query_union_default_graph": "named_graphs without a default graph",
-    "test_store.TestStore.test_select_query_with_default_graph": "a blank node and DefaultGraph() in default_graph",
-    "test_store.TestStore.test_select_query_with_named_graph": "named_graphs without a default graph, with a blank node",
-    "test_store.TestStore.test_select_query_with_custom_functions": "custom_functions",
     "test_store.TestStore.test_select_query_with_custom_aggregate_function": "custom_aggregate_functions",
     "test_io.TestParse.test_parse_lenient": "Pythia has no invalid terms: lenient leaves their statements out",
     "test_io.TestParse.test_parse_syntax_error": "syntax errors of data have no end",

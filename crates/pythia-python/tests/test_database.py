@@ -149,9 +149,60 @@ class Queries(unittest.TestCase):
         self.assertEqual([row.o for row in database.query(text, {Variable("s"): A, "?o": B})], [B])
         self.assertEqual(list(database.query(text, {"s": B, "o": "> } DROP ALL"})), [])
         self.assertTrue(database.query("ASK { ?s ?p ?x }", {"x": 5}))
-        for bindings, error in (({"s": 5}, pythiadb.QueryError), ({"s": object()}, TypeError), ({"s s": A}, ValueError)):
+        for bindings, error in (({"s": 5}, pythiadb.QueryError), ({"s": Triple(A, P, B)}, pythiadb.QueryError), ({"s": object()}, TypeError), ({"s s": A}, ValueError)):
             with self.assertRaises(error):
                 database.query(text, bindings)
+
+    def test_blank_nodes_are_addressed(self):
+        database = Database.in_memory()
+        node, other = BlankNode("n"), BlankNode("o")
+        database.load([Quad(node, P, "x"), Quad(other, P, "y"), Quad(A, P, node, node), Quad(A, P, "d")])
+        text = "SELECT ?s ?o { ?s <http://ex.org/p> ?o }"
+        rows = list(database.query(text, {"s": node}))
+        self.assertEqual([(row.s, row.o) for row in rows], [(node, Literal("x"))])
+        self.assertTrue(database.query("ASK { GRAPH ?g { ?s ?p ?g } }", {"g": node}))
+        self.assertTrue(database.query("ASK { ?s ?p 'y' FILTER(?s = ?x && isBlank(?x)) }", {"x": other}))
+        self.assertFalse(database.query("ASK { ?x ?p ?o }", {"x": BlankNode("none")}))
+        found = database.query("SELECT ?x { FILTER(!isIRI(?x)) }", {"x": BlankNode("none")}).fetchone()
+        self.assertEqual(found.x, BlankNode("none"))
+
+    def test_datasets(self):
+        database = Database.in_memory()
+        node = BlankNode("n")
+        database.load([(A, P, 1), (A, P, 2, G), (A, P, 3, node), (A, P, 4, B)])
+        found = lambda text="SELECT ?o { ?s ?p ?o }", **dataset: sorted(
+            row.o for row in database.query(text, native=True, **dataset))
+        self.assertEqual(found(), [1])
+        self.assertEqual(found(default_graphs=[G]), [2])
+        self.assertEqual(found(default_graphs=[DefaultGraph(), G, node]), [1, 2, 3])
+        self.assertEqual(found("SELECT ?o { GRAPH ?g { ?s ?p ?o } }", named_graphs=[G, node]), [2, 3])
+        self.assertEqual(found(union_default_graph=True), [1, 2, 3, 4])
+        with self.assertRaises(ValueError):
+            found(default_graphs=["no iri"])
+
+    def test_functions_of_python_are_called(self):
+        database = loaded()
+        functions = {
+            NamedNode(EX + "double"): lambda term: Literal(int(term.value) * 2),
+            EX + "fails": lambda term: 1 / 0,
+            EX + "nothing": lambda: None,
+        }
+        text = ("PREFIX ex: <http://ex.org/> SELECT (ex:double(?o) AS ?d) (ex:fails(?o) AS ?f) (ex:nothing() AS ?n) "
+                "{ ?s ?p ?o FILTER(isNumeric(?o)) }")
+        row = database.query(text, functions=functions).fetchone()
+        self.assertEqual((row.d, row.f, row.n), (Literal(10), None, None))
+        with self.assertRaises(ValueError):
+            database.query("ASK {}", functions={"no iri": len})
+
+    def test_a_query_is_stopped_by_another_thread(self):
+        database = Database.in_memory()
+        with database.transaction() as transaction:
+            transaction.extend((NamedNode(f"http://{n}"), P, n) for n in range(300))
+        endless = "SELECT * {" + " ".join(f"?a{n} ?b{n} ?c{n} ." for n in range(20)) + " FILTER(?c1 + ?c2 + ?c3 < 0) }"
+        solutions = database.query(endless)
+        threading.Timer(0.2, solutions.cancel).start()
+        with self.assertRaises(pythiadb.CancelledError):
+            solutions.fetchone()
 
     def test_other_forms(self):
         database = loaded()

@@ -3,12 +3,15 @@
 import doctest
 import importlib
 import pkgutil
+from pathlib import Path
 
 import pythiadb
 
 
 def load_tests(loader, tests, ignore):
-    names = dict(vars(pythiadb))
+    names = {name: getattr(pythiadb, name) for name in pythiadb.__all__}
+    readme = Path(__file__).parent.parent / "README.md"
+    tests.addTests(doctest.DocFileSuite(str(readme), module_relative=False))
     tests.addTests(doctest.DocTestSuite(pythiadb, extraglobs=names))
     for module in pkgutil.iter_modules(pythiadb.__path__, "pythiadb."):
         if module.name in ("pythiadb._pythiadb", "pythiadb.rdflib", "pythiadb.notebook"):

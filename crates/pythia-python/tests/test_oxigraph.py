@@ -317,12 +317,17 @@ class Queries(unittest.TestCase):
         with self.assertRaises(TypeError):
             store.query(text, default_graph=["http://g"])
 
-    def test_functions_of_python_are_refused(self):
-        for name in ("custom_functions", "custom_aggregate_functions"):
+    def test_aggregate_functions_of_python_are_refused(self):
+        for work in (lambda **functions: Store().query("ASK {}", **functions),
+                     lambda **functions: Store().update("INSERT DATA {}", **functions)):
             with self.assertRaises(NotImplementedError):
-                Store().query("ASK {}", **{name: {A: lambda: None}})
-            with self.assertRaises(NotImplementedError):
-                Store().update("INSERT DATA {}", **{name: {A: lambda: None}})
+                work(custom_aggregate_functions={A: lambda: None})
+
+    def test_updates_call_functions_of_python(self):
+        store = stored(Quad(A, P, Literal(2)))
+        text = f"INSERT {{ ?s ?p ?d }} WHERE {{ ?s ?p ?o BIND({B}(?o) AS ?d) }}"
+        store.update(text, custom_functions={B: lambda term: Literal(int(term.value) * 2)})
+        self.assertIn(Quad(A, P, Literal(4)), store)
 
     def test_updates_read_no_files(self):
         with tempfile.NamedTemporaryFile(suffix=".nt") as file:

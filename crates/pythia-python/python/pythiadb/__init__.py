@@ -7,6 +7,8 @@
 http://ex.org/Apollo
 """
 
+from typing import TYPE_CHECKING
+
 from . import errors
 from ._pythiadb import (
     ArrowStream,
@@ -45,8 +47,16 @@ from .errors import (
 )
 from .paths import Edge, Path
 
+if TYPE_CHECKING:
+    from .aio import AsyncDatabase
+    from .remote import RemoteDatabase
+
+# Loaded when they are used: a program that opens a store has no use for HTTP.
+_LAZY = {"AsyncDatabase": "aio", "RemoteDatabase": "remote"}
+
 __all__ = [
     "ArrowStream",
+    "AsyncDatabase",
     "BaseDirection",
     "BlankNode",
     "CancelledError",
@@ -73,6 +83,7 @@ __all__ = [
     "QueryError",
     "QuerySyntaxError",
     "ReadOnlyError",
+    "RemoteDatabase",
     "ServerError",
     "Solution",
     "Solutions",
@@ -88,3 +99,18 @@ __all__ = [
     "serialize",
     "verify",
 ]
+
+
+def __getattr__(name):
+    if name not in _LAZY:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    import importlib
+
+    return getattr(importlib.import_module(f".{_LAZY[name]}", __name__), name)
+
+
+def load_ipython_extension(shell):
+    """Adds the magics `%%sparql` and `%%paths` to IPython: `%load_ext pythiadb`."""
+    from .notebook import load_ipython_extension as load
+
+    load(shell)

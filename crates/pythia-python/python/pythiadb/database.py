@@ -75,7 +75,7 @@ def seconds(value):
 
 
 def _settings(*, timeout=None, memory=None, max_rows=None, union_default_graph=False, base=None, native=False,
-              service=False, default_graphs=(), named_graphs=()):
+              service=False, default_graphs=(), named_graphs=(), functions=None):
     return {
         "timeout": seconds(timeout),
         "memory": size(memory),
@@ -86,13 +86,16 @@ def _settings(*, timeout=None, memory=None, max_rows=None, union_default_graph=F
         "service": service,
         "default_graphs": [_name(graph) for graph in default_graphs],
         "named_graphs": [_name(graph) for graph in named_graphs],
+        "functions": [(_name(name), function) for name, function in (functions or {}).items()],
     }
 
 
 def _name(graph):
-    """Returns the IRI of a graph."""
+    """Returns the name of a graph for the core: an IRI, `_:label`, or Jena's name of the default graph."""
     if isinstance(graph, _pythiadb.BlankNode):
-        raise TypeError("the dataset of a query has graphs with IRIs, and no blank nodes")
+        return str(graph)
+    if isinstance(graph, _pythiadb.DefaultGraph):
+        return "urn:x-arq:DefaultGraph"
     return getattr(graph, "value", None) or str(graph)
 
 
@@ -186,6 +189,18 @@ class Database(_pythiadb.LocalDatabase):
         """Returns an empty database that is gone when it is closed."""
         return cls(None, **options)
 
+    @staticmethod
+    def connect(url, *, token=None, user=None, password=None, timeout=None, tls=None):
+        """Returns the dataset at an address of a server, as a RemoteDatabase: `http://127.0.0.1:7878/yago`.
+
+        Nothing is sent yet. `token`, or `user` and `password`, are the credentials; use https if they leave the machine.
+        `timeout`, in seconds, is that of queries and updates that give no other. `tls` is an `ssl.SSLContext` in place of
+        the usual one, which checks the server's certificate.
+        """
+        from .remote import RemoteDatabase
+
+        return RemoteDatabase(url, token=token, user=user, password=password, timeout=timeout, tls=tls)
+
     def __enter__(self):
         return self
 
@@ -208,7 +223,7 @@ class Database(_pythiadb.LocalDatabase):
         """Runs a query: returns Solutions, Triples or a boolean.
 
         `bindings` gives terms to variables, which take their places in the query. Settings: `timeout` in seconds,
-        `memory`, `max_rows`, `union_default_graph`, `base`; `default_graphs` and `named_graphs` are the dataset; `native=True` for values of Python's own classes instead of
+        `memory`, `max_rows`, `union_default_graph`, `base`; `default_graphs` and `named_graphs` are the dataset; `functions` are functions of Python, by the IRIs that the query calls; `native=True` for values of Python's own classes instead of
         literals; `service=True` allows SERVICE to ask other servers.
 
         >>> db = Database.in_memory()

@@ -71,8 +71,12 @@ class LoadError(PythiaError):
 
 
 class ServerError(PythiaError):
-    """A server that cannot be reached, or that refuses a request: `status` is its answer's, if there is one."""
+    """A server that cannot be reached, or that refuses a request: `status` is its answer's, if there is one.
+
+    `retry_after` is its header Retry-After: the seconds after which to send the request again.
+    """
 
     def __init__(self, message, status=None):
         super().__init__(message)
         self.status = status
+        self.retry_after = None

@@ -162,19 +162,24 @@ class Store:
     ):
         """Runs a query: returns QuerySolutions, QueryTriples or a QueryBoolean.
 
-        `prefixes` are declared before the query. `substitutions` give terms to variables. The graphs of a dataset are
-        NamedNodes, and `named_graphs` are given together with a default graph. Functions of Python are not supported yet.
+        `prefixes` are declared before the query. `substitutions` give terms to variables. Aggregate functions of
+        Python are not supported yet.
 
         >>> store = Store()
         >>> store.query('ASK { ex:a ?p ?o }', prefixes={'ex': 'http://ex.org/'})
         <QueryBoolean false>
         """
-        _refuse_functions(custom_functions, custom_aggregate_functions)
+        _refuse_aggregates(custom_aggregate_functions)
         dataset = self._dataset(use_default_graph_as_union, default_graph, named_graphs)
         declared = _declarations(prefixes)
         with _places_in(query, declared):
             found = self.database.query(
-                declared + query, substitutions, base=_base(base_iri), service=True, **dataset
+                declared + query,
+                substitutions,
+                base=_base(base_iri),
+                service=True,
+                functions=custom_functions,
+                **dataset,
             )
         return results_of(found)
 
@@ -197,12 +202,10 @@ class Store:
         if default is None and named is None:
             return {"union_default_graph": bool(is_union)}
         if default is None:
-            raise NotImplementedError("Pythia does not yet restrict named_graphs alone: give default_graph too")
+            default = [_DEFAULT, *self.database.graphs()] if is_union else [_DEFAULT]
         if named is None:
             # Without clauses for them, all named graphs can be queried.
-            named = [graph for graph in self.database.graphs() if isinstance(graph, NamedNode)] if default else []
-        if not default or not all(isinstance(graph, NamedNode) for graph in (*default, *named)):
-            raise NotImplementedError("Pythia does not yet take blank nodes and DefaultGraph() among the graphs of a dataset")
+            named = self.database.graphs()
         return {"default_graphs": default, "named_graphs": named}
 
     def update(
@@ -215,11 +218,11 @@ class Store:
         >>> len(store)
         1
         """
-        _refuse_functions(custom_functions, custom_aggregate_functions)
+        _refuse_aggregates(custom_aggregate_functions)
         declared, base = _declarations(prefixes), _base(base_iri)
         text = declared + update
         with _places_in(update, declared):
-            self.database.update(text, base=base, service=True, load_http=True)
+            self.database.update(text, base=base, service=True, load_http=True, functions=custom_functions)
 
     # Files
 
@@ -354,9 +357,9 @@ def _checked_name(graph):
     return graph
 
 
-def _refuse_functions(functions, aggregates):
-    if functions or aggregates:
-        raise NotImplementedError("Pythia does not yet call functions of Python from SPARQL")
+def _refuse_aggregates(functions):
+    if functions:
+        raise NotImplementedError("Pythia does not yet call aggregate functions of Python from SPARQL")
 
 
 def _base(iri):

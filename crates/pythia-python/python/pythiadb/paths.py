@@ -62,6 +62,12 @@ class Path:
             shown.append(_label(node))
         return f"<Path {' '.join(shown)}>"
 
+    def _repr_svg_(self):
+        """Returns the path as a drawing, which notebooks show."""
+        from .drawing import paths_svg
+
+        return paths_svg([self])
+
     def to_networkx(self):
         """Returns the path as a directed graph of networkx."""
         return to_networkx([self])
