@@ -96,9 +96,15 @@ class Both:
         self.assertEqual(count.n, 1)
         self.assertEqual(list(self.db.query("CONSTRUCT { ?s ?p ?s } WHERE { ?s ?p ?o }", {"s": A})), [Triple(A, P, A)])
         self.assertEqual(list(self.db.query("CONSTRUCT WHERE { ?s ?p ?o }", {"s": A})), [Triple(A, P, B)])
-        for bindings, error in (({"s": object()}, TypeError), ({"s s": A}, ValueError), ({"s": BlankNode("x")}, pythiadb.QueryError)):
+        for bindings, error in (({"s": object()}, TypeError), ({"s s": A}, ValueError)):
             with self.assertRaises(error):
                 self.db.query(text, bindings)
+        # Over HTTP, SPARQL's text has no name for a blank node of the store.
+        if isinstance(self.db, pythiadb.RemoteDatabase):
+            with self.assertRaises(pythiadb.QueryError):
+                self.db.query(text, {"s": BlankNode("x")})
+        else:
+            self.assertEqual(list(self.db.query(text, {"s": BlankNode("x")})), [])
 
     def test_other_forms(self):
         self.assertIs(self.db.query("ASK { ?s ?p 6 }"), False)
